@@ -1,0 +1,3 @@
+"""Configure, verify and diagnose self-hosted LLM servers."""
+
+__version__ = "0.1.0"

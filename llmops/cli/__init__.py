@@ -1,0 +1,1 @@
+"""One file per command: flags in, Result out. Only here is the local host built."""

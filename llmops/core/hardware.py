@@ -1,0 +1,136 @@
+"""What a machine is: processors, memory, swap, graphics cards. None means not observed, never zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Where one value came from (`source`), or why it is None (`reason`)."""
+
+    quantity: str
+    source: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """Processors that the machine has and the share of them that this process may use."""
+
+    model: str | None = None
+    architecture: str | None = None
+    physical_cores: int | None = None
+    logical_cpus: int | None = None
+    threads_per_core: int | None = None
+    performance_cores: int | None = None
+    efficiency_cores: int | None = None
+    numa_nodes: int | None = None
+    flags: tuple[str, ...] = ()
+    affinity_cpus: int | None = None
+    quota_cores: float | None = None
+    usable_threads: int | None = None
+    last_level_cache_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Host memory; `limit_bytes` is the smallest control-group limit, `held_by_engine_bytes` what the tuned engine holds."""
+
+    total_bytes: int | None = None
+    available_bytes: int | None = None
+    limit_bytes: int | None = None
+    limit_available_bytes: int | None = None
+    limit_source: str | None = None
+    engine_limit_bytes: int | None = None
+    held_by_engine_bytes: int = 0
+    pressure_some_percent: float | None = None
+    pressure_full_percent: float | None = None
+
+    @property
+    def usable_bytes(self) -> int | None:
+        """What a new plan may take: the least of every limit, counting what the tuned engine holds as free."""
+        held = self.held_by_engine_bytes
+        rooms = [
+            None if self.available_bytes is None else self.available_bytes + held,
+            None if self.limit_available_bytes is None else self.limit_available_bytes + held,
+            self.engine_limit_bytes,
+            self.total_bytes,
+        ]
+        known = [room for room in rooms if room is not None]
+        return min(known) if known else None
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Swap space; it is never counted as memory. `kind` is none, file, partition, zram or mixed."""
+
+    total_bytes: int | None = None
+    used_bytes: int | None = None
+    kind: str | None = None
+
+
+@dataclass(frozen=True)
+class GpuProcess:
+    """A process that holds memory on a card."""
+
+    pid: int
+    used_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One graphics card (or one instance of a divided one)."""
+
+    index: int
+    uuid: str | None
+    name: str
+    total_bytes: int | None
+    free_bytes: int | None
+    compute_capability: tuple[int, int] | None = None
+    bandwidth_bytes_per_second: int | None = None
+    bus_width_bits: int | None = None
+    memory_clock_hertz: int | None = None
+    unified: bool = False
+    processes: tuple[GpuProcess, ...] = ()
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """The cards, or why none could be seen.
+
+    `outcome` is ok, library_missing, driver_not_loaded, version_mismatch, no_permission, no_devices or failed.
+    """
+
+    outcome: str
+    detail: str
+    gpus: tuple[Gpu, ...] = ()
+    driver_version: str | None = None
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """Measured memory read rate: the median of the passes, and their spread (max - min) / median."""
+
+    read_bytes_per_second: int | None
+    spread: float | None
+    buffer_bytes: int | None
+    threads: int | None
+    passes: int
+    reliable: bool
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Everything that sizing needs to know about one machine."""
+
+    cpu: Cpu = field(default_factory=Cpu)
+    memory: Memory = field(default_factory=Memory)
+    swap: Swap = field(default_factory=Swap)
+    gpus: tuple[Gpu, ...] = ()
+    gpu_outcome: str = "not_looked"
+    gpu_detail: str = ""
+    driver_version: str | None = None
+    bandwidth: Bandwidth | None = None
+    observations: tuple[Observation, ...] = ()

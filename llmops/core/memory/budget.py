@@ -1,0 +1,49 @@
+"""A memory budget of one device or of the host: named parts that sum to what is available."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PARTS = (
+    "weights_bytes",
+    "cache_bytes",
+    "state_bytes",
+    "compute_bytes",
+    "output_bytes",
+    "runtime_bytes",
+    "prompt_cache_bytes",
+    "reserve_bytes",
+)
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """Parts of one device's memory, in bytes; parts + free = available (free is negative where it does not fit).
+
+    `ranges` gives (part, low, high, why it is a range); the part itself then holds the high end.
+    """
+
+    device: str
+    total_bytes: int
+    available_bytes: int
+    weights_bytes: int = 0
+    cache_bytes: int = 0
+    state_bytes: int = 0
+    compute_bytes: int = 0
+    output_bytes: int = 0
+    runtime_bytes: int = 0
+    prompt_cache_bytes: int = 0
+    reserve_bytes: int = 0
+    ranges: tuple[tuple[str, int, int, str], ...] = ()
+
+    @property
+    def used_bytes(self) -> int:
+        """The sum of all parts."""
+        return sum(getattr(self, part) for part in PARTS)
+
+    @property
+    def free_bytes(self) -> int:
+        """What is left; negative when the plan does not fit."""
+        return self.available_bytes - self.used_bytes
+
+

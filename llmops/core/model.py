@@ -1,0 +1,90 @@
+"""What a model is, whatever file it was read from: layers, caches, weights. No table keyed by model name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Bytes per element of each cache type: (bytes, elements) of one block, from ggml's type table.
+CACHE_TYPE_BLOCKS: dict[str, tuple[int, int]] = {
+    "f32": (4, 1),
+    "f16": (2, 1),
+    "bf16": (2, 1),
+    "q8_0": (34, 32),
+    "q5_1": (24, 32),
+    "q5_0": (22, 32),
+    "q4_1": (20, 32),
+    "q4_0": (18, 32),
+    "iq4_nl": (18, 32),
+    "fp8": (1, 1),
+}
+
+
+def cache_bytes(elements: int, cache_type: str) -> int:
+    """Bytes of a row of cache elements; raises KeyError for a type that no engine has."""
+    block_bytes, block_elements = CACHE_TYPE_BLOCKS[cache_type]
+    return elements * block_bytes // block_elements
+
+
+@dataclass(frozen=True)
+class AttentionLayer:
+    """One layer that keeps keys and values: `window_tokens` None is full attention."""
+
+    kv_heads: int
+    key_length: int
+    value_length: int
+    window_tokens: int | None = None
+
+    def cache_bytes_per_token(self, cache_type_k: str = "f16", cache_type_v: str = "f16") -> int:
+        """Bytes of keys and values of one cached token in this layer."""
+        keys = cache_bytes(self.kv_heads * self.key_length, cache_type_k)
+        return keys + cache_bytes(self.kv_heads * self.value_length, cache_type_v)
+
+
+@dataclass(frozen=True)
+class TensorGroup:
+    """Weights of one storage type and one role: repeating (per layer), input (token embeddings), output or other.
+
+    `matrix_bytes` is the part in two- or more-dimensional tensors, the only ones that an engine may repack.
+    """
+
+    role: str
+    storage_type: str
+    tensors: int
+    elements: int
+    stored_bytes: int
+    matrix_bytes: int
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A model as its own metadata describes it. Sizes in bytes, lengths in tokens or elements."""
+
+    reference: str
+    format: str
+    architecture: str
+    name: str | None
+    layers: int
+    attention_layers: tuple[AttentionLayer, ...]
+    embedding_length: int
+    feed_forward_length: int
+    attention_heads: int
+    vocabulary_size: int
+    context_tokens_trained: int
+    parameters: int
+    active_parameters: int
+    weights_bytes: int
+    active_weights_bytes: int
+    file_bytes: int
+    quantization: str
+    tensors: tuple[TensorGroup, ...]
+    experts: int = 0
+    experts_used: int = 0
+    expert_feed_forward_length: int = 0
+    tied_output: bool = False
+    has_chat_template: bool = False
+    source_paths: tuple[str, ...] = ()
+
+    @property
+    def cache_bytes_per_token(self) -> int:
+        """16-bit bytes of one more token at full context: the layers whose cache still grows there."""
+        return sum(layer.cache_bytes_per_token() for layer in self.attention_layers if layer.window_tokens is None)

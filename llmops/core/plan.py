@@ -1,0 +1,122 @@
+"""A plan: the few numbers that decide how an engine serves, each with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmops.core.memory.budget import MemoryBudget
+from llmops.core.model import ModelSpec
+from llmops.core.workload import Workload
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Where one number of a plan comes from."""
+
+    quantity: str
+    value: str
+    formula: str
+    inputs: tuple[tuple[str, str], ...]
+    source: str
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the operator is willing to accept. Defaults and their reasons: docs/reference/policy.md."""
+
+    wait_probability: float = 0.10
+    patience_seconds: float = 60.0
+    max_gap_seconds: float = 2.0
+    safety_factor: float = 0.95
+    minimum_tokens_per_second: float = 5.0
+    protect: str = "itl"
+    cache_types_allowed: tuple[str, ...] = ("f16", "q8_0")
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Values that the user sets instead of letting them be computed; None means computed."""
+
+    slots: int | None = None
+    context_tokens: int | None = None
+    cache_type_k: str | None = None
+    cache_type_v: str | None = None
+    queue_requests: int | None = None
+    batch_tokens: int | None = None
+    ubatch_tokens: int | None = None
+    kv_unified: bool | None = None
+    swa_full: bool = False
+    flash_attention: str | None = None
+
+
+@dataclass(frozen=True)
+class SpeedRange:
+    """Tokens per second: low, likely, high; all three equal when measured."""
+
+    low: float
+    likely: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Rates with this many streams at once; `basis` is measured or predicted."""
+
+    streams: int
+    decode_tokens_per_second_per_stream: SpeedRange
+    decode_tokens_per_second_total: float
+    prefill_tokens_per_second: float
+    ttft_seconds: float
+    basis: str
+
+
+@dataclass(frozen=True)
+class MeasuredRates:
+    """What this host did with this model and engine, from an earlier verification.
+
+    `decode_tokens_per_second` maps streams at once to the rate of one stream; at least one stream is there.
+    """
+
+    decode_tokens_per_second: tuple[tuple[int, float], ...]
+    prefill_tokens_per_second: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How an engine should serve one model; engine-neutral."""
+
+    engine: str
+    engine_version: str | None
+    model: ModelSpec
+    workload: Workload
+    policy: Policy
+    slots: int
+    context_tokens_per_slot: int
+    cache_type_k: str
+    cache_type_v: str
+    kv_unified: bool
+    batch_tokens: int
+    ubatch_tokens: int
+    threads: int
+    batch_threads: int
+    gpu_layers: int | None
+    prompt_cache_bytes: int
+    context_checkpoints: int
+    memory_mapped: bool
+    repack: bool
+    flash_attention: str
+    swa_full: bool
+    queue_requests: int
+    in_flight: float
+    wait_probability: float
+    wait_seconds_mean: float
+    binding_constraint: str
+    budgets: tuple[MemoryBudget, ...]
+    speeds: tuple[Speed, ...]
+    reasons: tuple[Reason, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def cache_tokens(self) -> int:
+        """Tokens of context over all slots."""
+        return self.slots * self.context_tokens_per_slot

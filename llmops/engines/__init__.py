@@ -1,0 +1,1 @@
+"""One file per engine behind one small protocol."""
