@@ -1,0 +1,147 @@
+"""The JSON shapes that leave the process: hardware, model, workload, plan, budget, speed, and the way back.
+
+Key names are a contract with scripts (docs/reference/json.md); `SCHEMA` counts incompatible changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from llmops.core.errors import UnreadableInput
+from llmops.core.hardware import Hardware
+from llmops.core.memory.budget import PARTS, MemoryBudget
+from llmops.core.model import ModelSpec
+from llmops.core.plan import Plan, Reason
+from llmops.core.serialization import decode, encode
+
+SCHEMA = 1
+_APART = ("model", "workload", "policy", "budgets", "speeds", "reasons", "warnings")
+_DERIVED = ("cache_tokens", "tensor_parallel", "pipeline_parallel", "environment", "arguments")
+_CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,3})")
+
+
+def hardware_document(hardware: Hardware) -> dict[str, Any]:
+    """`data.hardware`: a compute capability is written as people write it, "8.6"."""
+    document: dict[str, Any] = encode(hardware)
+    for gpu in document["gpus"]:
+        capability = gpu["compute_capability"]
+        gpu["compute_capability"] = None if capability is None else ".".join(str(part) for part in capability)
+    document["memory"]["usable_bytes"] = hardware.memory.usable_bytes
+    return document
+
+
+def hardware_from_document(document: object, where: str) -> Hardware:
+    """The Hardware of a `data.hardware`; raise UnreadableInput naming the key that is wrong."""
+    if not isinstance(document, dict):
+        raise UnreadableInput(f"{where}: expected an object with the keys of `llmops probe --output json`")
+    gpus = document.get("gpus", [])
+    memory = document.get("memory")
+    plain = {
+        **document,
+        "gpus": [_plain_gpu(gpu, f"{where}.gpus[{place}]") for place, gpu in enumerate(gpus)]
+        if isinstance(gpus, list)
+        else gpus,
+    }
+    if isinstance(memory, dict):
+        plain["memory"] = {key: value for key, value in memory.items() if key != "usable_bytes"}
+    return decode(Hardware, plain, where)
+
+
+def _plain_gpu(gpu: object, where: str) -> object:
+    if not isinstance(gpu, dict) or not isinstance(gpu.get("compute_capability"), str):
+        return gpu
+    match = _CAPABILITY.fullmatch(gpu["compute_capability"])
+    if match is None:
+        raise UnreadableInput(f"{where}.compute_capability: expected a text such as '8.6'")
+    return {**gpu, "compute_capability": [int(part) for part in match.groups()]}
+
+
+def model_document(model: ModelSpec) -> dict[str, Any]:
+    """`data.model`."""
+    return {**encode(model), "cache_bytes_per_token": model.cache_bytes_per_token}
+
+
+def budget_document(budget: MemoryBudget) -> dict[str, Any]:
+    """One row of `data.budget`: the parts and `free_bytes` sum to `available_bytes`."""
+    document: dict[str, Any] = {
+        "device": budget.device,
+        "total_bytes": budget.total_bytes,
+        "available_bytes": budget.available_bytes,
+    }
+    document.update((part, getattr(budget, part)) for part in PARTS)
+    document["free_bytes"] = budget.free_bytes
+    document["ranges"] = {part: [low, high] for part, low, high, _ in budget.ranges}
+    document["range_reasons"] = {part: why for part, _, _, why in budget.ranges}
+    return document
+
+
+def reason_document(reason: Reason) -> dict[str, Any]:
+    """One row of `data.reasons`."""
+    return {**encode(reason), "inputs": dict(reason.inputs)}
+
+
+def plan_document(
+    plan: Plan, *, environment: Mapping[str, str] | None = None, arguments: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The parts of `data` that describe a plan; enough to build the same Plan again.
+
+    `environment` and `arguments` are the plan in the engine's own words.
+    """
+    numbers = {key: value for key, value in encode(plan).items() if key not in _APART}
+    numbers["cache_tokens"] = plan.cache_tokens
+    numbers["tensor_parallel"] = numbers["pipeline_parallel"] = 1
+    numbers["environment"] = dict(environment or {})
+    numbers["arguments"] = list(arguments)
+    return {
+        "model": model_document(plan.model),
+        "workload": encode(plan.workload),
+        "policy": encode(plan.policy),
+        "plan": numbers,
+        "budget": [budget_document(budget) for budget in plan.budgets],
+        "speed": [encode(speed) for speed in plan.speeds],
+        "reasons": [reason_document(reason) for reason in plan.reasons],
+        "warnings": list(plan.warnings),
+    }
+
+
+def plan_from_document(data: object, where: str) -> Plan:
+    """The Plan that `plan_document` described; raise UnreadableInput naming the key that is missing or wrong."""
+    if not isinstance(data, dict):
+        raise UnreadableInput(f"{where}: expected an object with the keys of `llmops plan --output json`")
+    for key in ("model", "workload", "policy", "plan"):
+        if not isinstance(data.get(key), dict):
+            raise UnreadableInput(
+                f"{where}: no plan in it ({key!r} is missing)", hint="save one: llmops plan --output json"
+            )
+    plain: dict[str, Any] = {key: value for key, value in data["plan"].items() if key not in _DERIVED}
+    plain["model"] = {key: value for key, value in data["model"].items() if key != "cache_bytes_per_token"}
+    plain["workload"], plain["policy"] = data["workload"], data["policy"]
+    for name, key in (("budgets", "budget"), ("speeds", "speed"), ("reasons", "reasons"), ("warnings", "warnings")):
+        plain[name] = data.get(key, [])
+    plain["budgets"] = _plain_rows(plain["budgets"], _plain_budget, f"{where}.budget")
+    plain["reasons"] = _plain_rows(plain["reasons"], _plain_reason, f"{where}.reasons")
+    return decode(Plan, plain, where)
+
+
+def _plain_rows(rows: object, plain_row: Any, where: str) -> list[Any]:
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise UnreadableInput(f"{where}: expected a list of objects")
+    return [plain_row(row) for row in rows]
+
+
+def _plain_budget(row: dict[str, Any]) -> dict[str, Any]:
+    plain = {key: value for key, value in row.items() if key not in {"free_bytes", "ranges", "range_reasons"}}
+    ranges, reasons = row.get("ranges"), row.get("range_reasons")
+    if isinstance(ranges, dict) and isinstance(reasons, dict):
+        plain["ranges"] = [
+            [part, *(pair if isinstance(pair, list) else [pair]), reasons.get(part, "")]
+            for part, pair in ranges.items()
+        ]
+    return plain
+
+
+def _plain_reason(row: dict[str, Any]) -> dict[str, Any]:
+    inputs = row.get("inputs")
+    return {**row, "inputs": [list(pair) for pair in inputs.items()]} if isinstance(inputs, dict) else row
