@@ -1,0 +1,150 @@
+"""Reading files, and changing them so that a crash at any moment leaves either the old file or the new one."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from llmops.host import FileStatus
+
+DIRECTORY_MODE = 0o755
+TEMPORARY_SUFFIX = ".llmops-new"
+_KINDS = (
+    (stat.S_ISREG, "file"),
+    (stat.S_ISDIR, "directory"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+)
+
+
+def read_text(path: str) -> str:
+    """The whole file as UTF-8; undecodable bytes become U+FFFD, line ends stay as they are."""
+    return Path(path).read_bytes().decode("utf-8", errors="replace")
+
+
+def read_bytes(path: str, offset: int, length: int) -> bytes:
+    """At most `length` bytes from `offset`; fewer only at the end of the file."""
+    with Path(path).open("rb") as stream:
+        stream.seek(offset)
+        return stream.read(length)
+
+
+def status(path: str) -> FileStatus:
+    """What stat says, links followed; FileNotFoundError where nothing is."""
+    found = Path(path).stat()
+    kind = next((name for matches, name in _KINDS if matches(found.st_mode)), "other")
+    return FileStatus(
+        kind=kind,
+        size_bytes=found.st_size,
+        mode=stat.S_IMODE(found.st_mode),
+        uid=found.st_uid,
+        gid=found.st_gid,
+        modified_seconds=found.st_mtime,
+        device=found.st_dev,
+        inode=found.st_ino,
+    )
+
+
+def list_directory(path: str) -> tuple[str, ...]:
+    """Names in sorted order."""
+    return tuple(sorted(entry.name for entry in Path(path).iterdir()))
+
+
+def resolve(path: str) -> str:
+    """The path with every link followed; parts that do not exist stay as they are."""
+    return str(Path(path).resolve())
+
+
+def which(program: str) -> str | None:
+    """The absolute path of a program on PATH."""
+    found = shutil.which(program)
+    return None if found is None else str(Path(found).absolute())
+
+
+def write_text(path: str, text: str, *, mode: int, uid: int | None = None, gid: int | None = None) -> None:
+    """Replace the file in one step: temporary file beside it, mode, owner, fsync, rename, fsync of the directory.
+
+    Owner and group None are those of this process. When anything fails nothing is left behind, directories included.
+    """
+    target = Path(path)
+    with _parents_made(target.parent):
+        temporary = target.with_name(f".{target.name}{TEMPORARY_SUFFIX}")
+        # One fixed name: a run that was killed leaves at most one of these, and the next write takes it away.
+        temporary.unlink(missing_ok=True)
+        try:
+            _write_new(temporary, text.encode("utf-8"), mode, uid, gid)
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_directory(target.parent)
+
+
+def remove(path: str) -> None:
+    """Remove a file durably; nothing where there is none."""
+    target = Path(path)
+    try:
+        target.unlink()
+    except FileNotFoundError:
+        return
+    _sync_directory(target.parent)
+
+
+def remove_directory_if_empty(path: str) -> None:
+    """Remove an empty directory durably; nothing where it is absent or holds something."""
+    try:
+        Path(path).rmdir()
+    except FileNotFoundError:
+        return
+    except OSError as problem:
+        if problem.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return
+        raise
+    _sync_directory(Path(path).parent)
+
+
+def _write_new(temporary: Path, content: bytes, mode: int, uid: int | None, gid: int | None) -> None:
+    # O_EXCL and O_NOFOLLOW: in a directory that others can write to, nobody may put a link in the way.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        if uid is not None or gid is not None:
+            os.fchown(descriptor, -1 if uid is None else uid, -1 if gid is None else gid)
+        # After the owner, because chown clears the set-user bits; explicit, because the umask must not matter.
+        os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def _parents_made(directory: Path) -> Iterator[None]:
+    missing: list[Path] = []
+    while not directory.is_dir():
+        missing.append(directory)
+        directory = directory.parent
+    made: list[Path] = []
+    try:
+        for parent in reversed(missing):
+            parent.mkdir(DIRECTORY_MODE)
+            made.append(parent)
+            parent.chmod(DIRECTORY_MODE)
+            _sync_directory(parent.parent)
+        yield
+    except BaseException:
+        for parent in reversed(made):
+            remove_directory_if_empty(str(parent))
+        raise
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

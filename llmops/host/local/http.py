@@ -1,0 +1,147 @@
+"""HTTP to an inference engine: plain answers, and streams with the time of every event."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import time
+from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
+
+import requests
+
+from llmops.host import Response, StreamTimings
+
+LARGEST_ANSWER_BYTES = 64 * 1024 * 1024
+CONNECT_SECONDS = 5.0
+_ERROR_BODY_CHARACTERS = 400
+
+
+def prepare() -> None:
+    """Do what a first request would otherwise spend time on."""
+    requests.Session().close()
+
+
+def get(url: str, *, timeout_seconds: float) -> Response:
+    """GET; ConnectionError where nothing answers, TimeoutError when the whole answer is late."""
+    return _plain("GET", url, None, timeout_seconds)
+
+
+def post(url: str, payload: Mapping[str, object], *, timeout_seconds: float) -> Response:
+    """POST JSON; errors as in `get`."""
+    return _plain("POST", url, payload, timeout_seconds)
+
+
+def stream(url: str, payload: Mapping[str, object], *, timeout_seconds: float) -> StreamTimings:
+    """POST JSON and note when the headers and each event came; whatever fails is told in `error`."""
+    started = time.monotonic()
+    status: int | None = None
+    headers_seconds: float | None = None
+    events: list[tuple[float, str]] = []
+    error: str | None = None
+    try:
+        with _session(url) as session, _open(session, "POST", url, payload, timeout_seconds) as response:
+            headers_seconds = time.monotonic() - started
+            status = response.status_code
+            error = _read_events(response, events, started, timeout_seconds)
+    except requests.exceptions.Timeout:
+        error = f"no answer within {timeout_seconds:g} s"
+    except (requests.exceptions.RequestException, OSError) as problem:
+        error = _cause(problem)
+    return StreamTimings(started, status, headers_seconds, tuple(events), time.monotonic() - started, error)
+
+
+def _read_events(
+    response: requests.Response, events: list[tuple[float, str]], started: float, timeout_seconds: float
+) -> str | None:
+    if response.status_code != requests.codes.ok:
+        body = _body(response, started + timeout_seconds)
+        return f"HTTP {response.status_code}: {body[:_ERROR_BODY_CHARACTERS]}"
+    prefix = "" if "ndjson" in response.headers.get("Content-Type", "") else "data:"
+    for line in _lines(response):
+        now = time.monotonic() - started
+        content = line[len(prefix) :].strip()
+        if line.startswith(prefix) and content and content != "[DONE]":
+            events.append((now, content))
+        if now > timeout_seconds:
+            return f"the answer was not complete after {timeout_seconds:g} s"
+    return None
+
+
+def _lines(response: requests.Response) -> Iterator[str]:
+    """Lines as they arrive; a last line without its end is half an event and is dropped."""
+    # With chunked transfer None gives every chunk at once; without it None would wait for the end of the body.
+    chunked = response.headers.get("Transfer-Encoding", "").lower() == "chunked"
+    rest = b""
+    for piece in response.iter_content(chunk_size=None if chunked else 1):
+        rest += piece
+        if b"\n" not in piece:
+            if len(rest) > LARGEST_ANSWER_BYTES:
+                raise requests.exceptions.ContentDecodingError("a line without end")
+            continue
+        *whole, rest = rest.split(b"\n")
+        for line in whole:
+            yield line.decode("utf-8", errors="replace").rstrip("\r")
+
+
+def _plain(method: str, url: str, payload: Mapping[str, object] | None, timeout_seconds: float) -> Response:
+    deadline = time.monotonic() + timeout_seconds
+    try:
+        with _session(url) as session, _open(session, method, url, payload, timeout_seconds) as response:
+            return Response(response.status_code, _body(response, deadline), dict(response.headers))
+    except requests.exceptions.Timeout as late:
+        raise TimeoutError(f"{url} did not answer within {timeout_seconds:g} s") from late
+    except requests.exceptions.RequestException as problem:
+        raise ConnectionError(f"{url}: {_cause(problem)}") from problem
+
+
+def _open(
+    session: requests.Session, method: str, url: str, payload: Mapping[str, object] | None, timeout_seconds: float
+) -> requests.Response:
+    # Redirects are answers: following one would test another server than the one that was named.
+    return session.request(
+        method,
+        url,
+        data=None if payload is None else json.dumps(payload),
+        headers={"Accept-Encoding": "identity", **({} if payload is None else {"Content-Type": "application/json"})},
+        timeout=(min(CONNECT_SECONDS, timeout_seconds), timeout_seconds),
+        allow_redirects=False,
+        stream=True,
+    )
+
+
+def _body(response: requests.Response, deadline: float) -> str:
+    body = b""
+    for piece in response.iter_content(chunk_size=65536):
+        body += piece
+        if time.monotonic() > deadline:
+            raise requests.exceptions.ReadTimeout("the answer is too slow")
+        if len(body) > LARGEST_ANSWER_BYTES:
+            raise requests.exceptions.ContentDecodingError("the answer is too large")
+    return body.decode("utf-8", errors="replace")
+
+
+def _session(url: str) -> requests.Session:
+    session = requests.Session()
+    # A proxy named in the environment cannot reach our loopback; requests would ask it all the same.
+    session.trust_env = not _is_loopback(url)
+    return session
+
+
+def _is_loopback(url: str) -> bool:
+    name = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost")
+
+
+def _cause(problem: BaseException) -> str:
+    """The innermost reason that has words: the outer ones only repeat addresses and object names."""
+    text = str(problem)
+    seen: BaseException | None = problem
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.strerror:
+            return seen.strerror
+        seen = seen.__cause__ or seen.__context__
+    return text or type(problem).__name__

@@ -1,0 +1,76 @@
+"""Processes as /proc shows them; what may not be read is None, and a process that ends meanwhile is left out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from llmops.host import ProcessInfo
+
+PROC = Path("/proc")
+
+
+def read_processes(proc: Path = PROC) -> tuple[ProcessInfo, ...]:
+    """Every process of this process-id namespace, by number."""
+    numbers = sorted(int(entry.name) for entry in os.scandir(proc) if entry.name.isdigit())
+    found = (read_process(proc, number) for number in numbers)
+    return tuple(process for process in found if process is not None)
+
+
+def read_process(proc: Path, pid: int) -> ProcessInfo | None:
+    """One process, or None when it has gone."""
+    directory = proc / str(pid)
+    status = _bytes(directory / "status")
+    if status is None:
+        return None
+    fields = dict(line.split(b":", 1) for line in status.splitlines() if b":" in line)
+    environment = _bytes(directory / "environ")
+    return ProcessInfo(
+        pid=pid,
+        parent_pid=_first_number(fields.get(b"PPid")),
+        executable=_link(directory / "exe"),
+        argv=_words(_bytes(directory / "cmdline")),
+        environment=None if environment is None else _variables(environment),
+        uid=_first_number(fields.get(b"Uid")),
+        control_group=_control_group(_bytes(directory / "cgroup")),
+    )
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:  # not permitted, or ended between two reads (ESRCH)
+        return None
+
+
+def _link(path: Path) -> str | None:
+    try:
+        return str(path.readlink())
+    except OSError:
+        return None
+
+
+def _first_number(field: bytes | None) -> int | None:
+    return None if field is None else int(field.split()[0])
+
+
+def _words(command_line: bytes | None) -> tuple[str, ...]:
+    if not command_line:
+        return ()
+    return tuple(word.decode("utf-8", errors="replace") for word in command_line.removesuffix(b"\0").split(b"\0"))
+
+
+def _variables(environment: bytes) -> tuple[tuple[str, str], ...]:
+    pairs = (entry.partition("=") for entry in _words(environment))
+    return tuple((name, value) for name, equals, value in pairs if equals)
+
+
+def _control_group(text: bytes | None) -> str | None:
+    """The group that systemd put it in: the name=systemd hierarchy where there is one (v1), else the unified one."""
+    if text is None:
+        return None
+    groups: dict[bytes, str] = {}
+    for line in text.splitlines():
+        _, controllers, path = line.split(b":", 2)
+        groups[controllers] = path.decode("utf-8", errors="replace")
+    return groups.get(b"name=systemd", groups.get(b""))
