@@ -35,7 +35,7 @@ class Cpu:
 
 @dataclass(frozen=True)
 class Memory:
-    """Host memory; `limit_bytes` is the smallest control-group limit, `held_by_engine_bytes` what the tuned engine holds."""
+    """Host memory: `limit_bytes` is the smallest control-group limit, `held_by_engine_bytes` what the engine holds."""
 
     total_bytes: int | None = None
     available_bytes: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from llmops.core.memory.budget import MemoryBudget
@@ -47,6 +48,35 @@ class Fixed:
     kv_unified: bool | None = None
     swa_full: bool = False
     flash_attention: str | None = None
+    repack: bool | None = None
+    prompt_cache_bytes: int | None = None
+    context_checkpoints: int | None = None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The values of a plan that decide how much memory it takes.
+
+    `gpu_layers` None means that no card is used; the model's layers + 1 puts everything on the cards.
+    """
+
+    slots: int
+    context_tokens_per_slot: int
+    cache_type_k: str = "f16"
+    cache_type_v: str = "f16"
+    kv_unified: bool = False
+    swa_full: bool = False
+    batch_tokens: int = 2048
+    ubatch_tokens: int = 512
+    flash_attention: str = "auto"
+    prompt_cache_bytes: int = 0
+    context_checkpoints: int = 0
+    memory_mapped: bool = True
+    repack: bool = True
+    gpu_layers: int | None = None
+
+
+MemoryModel = Callable[[Shape], tuple[MemoryBudget, ...]]
 
 
 @dataclass(frozen=True)
@@ -83,7 +113,11 @@ class MeasuredRates:
 
 @dataclass(frozen=True)
 class Plan:
-    """How an engine should serve one model; engine-neutral."""
+    """How an engine should serve one model; engine-neutral.
+
+    `gpu_layers` None: no card is used and no flag is needed. `queue_requests` is what patience allows; whether the
+    engine can bound its queue is the engine's business.
+    """
 
     engine: str
     engine_version: str | None
@@ -97,8 +131,8 @@ class Plan:
     kv_unified: bool
     batch_tokens: int
     ubatch_tokens: int
-    threads: int
-    batch_threads: int
+    threads: int | None
+    batch_threads: int | None
     gpu_layers: int | None
     prompt_cache_bytes: int
     context_checkpoints: int

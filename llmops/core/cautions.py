@@ -1,0 +1,56 @@
+"""What the operator must know before he relies on a plan."""
+
+from __future__ import annotations
+
+from llmops.core.demand import Demand
+from llmops.core.plan import Plan
+from llmops.core.problem import Problem
+
+
+def cautions(problem: Problem, plan: Plan, demand: Demand, levers: tuple[str, ...]) -> tuple[str, ...]:
+    """One line each, most important first."""
+    return (
+        *_shape_warnings(problem, plan, levers),
+        *_load_warnings(problem, plan, demand),
+    )
+
+
+def _shape_warnings(problem: Problem, plan: Plan, levers: tuple[str, ...]) -> list[str]:
+    lines = []
+    trained, workload = plan.model.context_tokens_trained, plan.workload
+    if workload.context_floor_tokens > trained:
+        lines.append(f"the context floor of {workload.context_floor_tokens} tokens is cut to the {trained} trained")
+    if workload.prompt_tokens + workload.reply_tokens > plan.context_tokens_per_slot:
+        lines.append(
+            f"a request of {workload.prompt_tokens} + {workload.reply_tokens} tokens does not fit a slot of"
+            f" {plan.context_tokens_per_slot}: longer prompts are refused, longer replies cut"
+        )
+    if "shorter context" in levers:
+        lines.append(
+            f"memory holds {plan.context_tokens_per_slot} tokens per slot instead of the"
+            f" {problem.preferred_context_tokens} served until now; requests above that are refused"
+        )
+    if plan.cache_type_k == "q8_0" and any(lever.startswith("q8_0") for lever in levers):
+        lines.append("the cache is kept in 8 bits to make it fit: half the memory, slightly less exact replies")
+    return lines
+
+
+def _load_warnings(problem: Problem, plan: Plan, demand: Demand) -> list[str]:
+    lines = []
+    if plan.slots < demand.slots_wanted:
+        lines.append(
+            f"{plan.slots} of {demand.slots_wanted} wanted slots because of {plan.binding_constraint}:"
+            f" {plan.wait_probability:.0%} of requests wait, {plan.wait_seconds_mean:.1f} s on average"
+        )
+    rate = 1.0 / problem.rates.likely.step_seconds(plan.slots)
+    if rate < plan.policy.minimum_tokens_per_second:
+        lines.append(
+            f"not usable for interactive work: {rate:.1f} tokens/s per user with {plan.slots} at once, under the"
+            f" minimum of {plan.policy.minimum_tokens_per_second:g}; take a smaller model or faster memory"
+        )
+    if demand.saturated:
+        lines.append(
+            f"the users ask faster than this machine answers: a turn takes {demand.generation_seconds:.0f} s here and"
+            f" they want one every {plan.workload.turn_seconds:.0f} s"
+        )
+    return lines

@@ -1,0 +1,48 @@
+"""Threads and batch sizes: what follows from cores, quota and the longest acceptable gap."""
+
+from __future__ import annotations
+
+from llmops.core.hardware import Cpu
+from llmops.core.plan import Fixed, Policy
+
+# The engine's own defaults, and the range in which smaller batches still pay (measured: half the prefill rate at 64).
+MOST_BATCH_TOKENS = 2048
+LEAST_BATCH_TOKENS = 64
+MOST_UBATCH_TOKENS = 512
+
+
+def decode_threads(cpu: Cpu) -> int | None:
+    """One thread per core that may be used: decode waits for memory, and a second thread per core only contends.
+
+    Performance cores alone where there are two kinds; never more than affinity and quota allow; None if unknown.
+    """
+    cores = cpu.performance_cores or cpu.physical_cores
+    known = [number for number in (cores, cpu.usable_threads) if number is not None]
+    return max(1, min(known)) if known else None
+
+
+def prefill_threads(cpu: Cpu) -> int | None:
+    """Every usable thread: prefill is arithmetic and gains from all of them."""
+    return cpu.usable_threads
+
+
+def batch_tokens(prefill_tokens_per_second: float, policy: Policy, fixed: Fixed, slots: int) -> tuple[int, int]:
+    """Logical and physical batch.
+
+    Running streams stand still for one batch of somebody else's prompt, so `itl` bounds it by the longest gap:
+    the largest power of two <= rate x gap. `ttft` keeps the engine's large batch. A batch holds a token per slot.
+    """
+    if fixed.batch_tokens is not None:
+        batch = fixed.batch_tokens
+    elif policy.protect == "ttft":
+        batch = MOST_BATCH_TOKENS
+    else:
+        within_gap = _power_of_two_at_most(prefill_tokens_per_second * policy.max_gap_seconds)
+        batch = max(LEAST_BATCH_TOKENS, min(MOST_BATCH_TOKENS, within_gap))
+        while batch < slots:
+            batch *= 2
+    return batch, min(batch, fixed.ubatch_tokens or MOST_UBATCH_TOKENS)
+
+
+def _power_of_two_at_most(number: float) -> int:
+    return 1 << max(0, int(number).bit_length() - 1)

@@ -1,0 +1,167 @@
+"""From machine, model and users to a plan; the only place where the parts of a plan are put together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from llmops.core.cautions import cautions
+from llmops.core.demand import Demand, queue_requests, read_demand, slots_fast_enough, waiting_with
+from llmops.core.explanation import reasons
+from llmops.core.fitting import CONTEXT_STEP_TOKENS, fit, short_by_bytes, spend_rest
+from llmops.core.memory.budget import MemoryBudget
+from llmops.core.plan import Plan, Shape
+from llmops.core.problem import Problem
+from llmops.core.processors import batch_tokens, decode_threads, prefill_threads
+from llmops.core.refusal import does_not_fit
+from llmops.core.throughput import speeds
+
+
+def size(problem: Problem) -> Plan:
+    """The plan that carries the workload; raise DoesNotFit, naming the smallest change that would fit."""
+    demand = read_demand(problem.workload, problem.policy, problem.rates, most_slots=problem.most_slots)
+    slots, binding = _wanted_slots(problem, demand)
+    start = _shape(problem, slots, _wanted_context(problem))
+    floor = min(_needed_context(problem), start.context_tokens_per_slot)
+    fitted = fit(start, floor, _cache_types(problem), problem.memory, problem.policy.safety_factor)
+    if fitted is None or (problem.fixed.slots and fitted.shape.slots < problem.fixed.slots):
+        raise does_not_fit(problem, replace(start, context_tokens_per_slot=floor))
+    if fitted.shape.slots < slots:
+        binding = "memory"
+    shape = _with_prompt_cache(problem, fitted.shape)
+    return _plan(problem, demand, shape, binding, fitted.levers)
+
+
+def size_explicit(problem: Problem) -> Plan:
+    """The plan of one explicit configuration, without a search; it may not fit: see `fits`."""
+    demand = read_demand(problem.workload, problem.policy, problem.rates, most_slots=problem.most_slots)
+    slots = problem.fixed.slots or demand.slots_wanted
+    context = problem.fixed.context_tokens or _wanted_context(problem)
+    shape = _shape(problem, slots, _padded(context))
+    given = problem.fixed
+    shape = replace(
+        shape,
+        prompt_cache_bytes=given.prompt_cache_bytes or 0,
+        context_checkpoints=given.context_checkpoints or 0,
+    )
+    return _plan(problem, demand, shape, "given", ())
+
+
+def fits(budgets: tuple[MemoryBudget, ...], safety_factor: float) -> bool:
+    """True when every device has room, with the margin for a full cache."""
+    return short_by_bytes(budgets, safety_factor) <= 0
+
+
+def _wanted_slots(problem: Problem, demand: Demand) -> tuple[int, str]:
+    if problem.fixed.slots is not None:
+        return problem.fixed.slots, "given"
+    fast_enough = slots_fast_enough(problem.rates, problem.policy, demand.slots_wanted)
+    if fast_enough < demand.slots_wanted:
+        return max(1, fast_enough), "speed"
+    return demand.slots_wanted, "users"
+
+
+def _needed_context(problem: Problem) -> int:
+    """Tokens that one request must find: the floor, or its prompt and reply; at most what the model was trained on."""
+    workload = problem.workload
+    floor = problem.fixed.context_tokens or workload.context_floor_tokens
+    needed = max(floor, workload.prompt_tokens + workload.reply_tokens)
+    return _padded(min(needed, problem.model.context_tokens_trained))
+
+
+def _wanted_context(problem: Problem) -> int:
+    preferred = problem.preferred_context_tokens or 0
+    if problem.fixed.context_tokens is not None:
+        preferred = 0
+    return max(_needed_context(problem), _padded(min(preferred, problem.model.context_tokens_trained)))
+
+
+def _padded(tokens: int) -> int:
+    return max(1, -(-tokens // CONTEXT_STEP_TOKENS)) * CONTEXT_STEP_TOKENS
+
+
+def _cache_types(problem: Problem) -> tuple[str, ...]:
+    """The types that the search may fall back to; none when the user fixed them or a head does not fill a block."""
+    fixed = problem.fixed
+    if fixed.cache_type_k is not None or fixed.cache_type_v is not None or fixed.flash_attention == "off":
+        return ()
+    layers = problem.model.attention_layers
+    blocks_filled = all(layer.key_length % 32 == 0 and layer.value_length % 32 == 0 for layer in layers)
+    return tuple(t for t in problem.policy.cache_types_allowed if blocks_filled or t in {"f16", "bf16"})
+
+
+def _shape(problem: Problem, slots: int, context_tokens: int) -> Shape:
+    fixed, policy = problem.fixed, problem.policy
+    batch, ubatch = batch_tokens(problem.rates.likely.prefill_tokens_per_second, policy, fixed, slots)
+    cache_type = policy.cache_types_allowed[0]
+    return Shape(
+        slots=slots,
+        context_tokens_per_slot=context_tokens,
+        cache_type_k=fixed.cache_type_k or cache_type,
+        cache_type_v=fixed.cache_type_v or cache_type,
+        kv_unified=bool(fixed.kv_unified),
+        swa_full=fixed.swa_full,
+        batch_tokens=batch,
+        ubatch_tokens=ubatch,
+        flash_attention=fixed.flash_attention or "auto",
+        repack=fixed.repack is not False,
+        gpu_layers=problem.model.layers + 1 if problem.on_gpu else None,
+    )
+
+
+def _with_prompt_cache(problem: Problem, shape: Shape) -> Shape:
+    """Spend what is left on the host, for at most one saved conversation per user."""
+    per_token = sum(
+        layer.cache_bytes_per_token(shape.cache_type_k, shape.cache_type_v) for layer in problem.model.attention_layers
+    )
+    conversations = problem.workload.users * shape.context_tokens_per_slot * per_token
+    spent = spend_rest(shape, problem.memory, problem.policy.safety_factor, conversations_bytes=conversations)
+    fixed = problem.fixed
+    return replace(
+        spent,
+        prompt_cache_bytes=spent.prompt_cache_bytes if fixed.prompt_cache_bytes is None else fixed.prompt_cache_bytes,
+        context_checkpoints=spent.context_checkpoints
+        if fixed.context_checkpoints is None
+        else fixed.context_checkpoints,
+    )
+
+
+def _plan(problem: Problem, demand: Demand, shape: Shape, binding: str, levers: tuple[str, ...]) -> Plan:
+    met = waiting_with(demand, problem.workload, problem.rates, shape.slots)
+    cpu = problem.hardware.cpu
+    plan = Plan(
+        engine=problem.engine,
+        engine_version=problem.engine_version,
+        model=problem.model,
+        workload=problem.workload,
+        policy=problem.policy,
+        slots=shape.slots,
+        context_tokens_per_slot=shape.context_tokens_per_slot,
+        cache_type_k=shape.cache_type_k,
+        cache_type_v=shape.cache_type_v,
+        kv_unified=shape.kv_unified,
+        batch_tokens=shape.batch_tokens,
+        ubatch_tokens=shape.ubatch_tokens,
+        threads=decode_threads(cpu),
+        batch_threads=prefill_threads(cpu),
+        gpu_layers=shape.gpu_layers,
+        prompt_cache_bytes=shape.prompt_cache_bytes,
+        context_checkpoints=shape.context_checkpoints,
+        memory_mapped=shape.memory_mapped,
+        repack=shape.repack,
+        flash_attention=shape.flash_attention,
+        swa_full=shape.swa_full,
+        queue_requests=problem.fixed.queue_requests
+        or queue_requests(problem.workload, problem.rates, problem.policy, shape.slots),
+        in_flight=demand.in_flight,
+        wait_probability=met.probability,
+        wait_seconds_mean=met.seconds_mean,
+        binding_constraint=binding,
+        budgets=problem.memory(shape),
+        speeds=speeds(problem.rates, problem.workload),
+        reasons=(),
+    )
+    return replace(
+        plan,
+        reasons=reasons(plan, demand, problem.rates, problem.hardware),
+        warnings=cautions(problem, plan, demand, levers),
+    )
