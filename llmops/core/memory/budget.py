@@ -45,5 +45,3 @@ class MemoryBudget:
     def free_bytes(self) -> int:
         """What is left; negative when the plan does not fit."""
         return self.available_bytes - self.used_bytes
-
-

@@ -1,0 +1,146 @@
+"""The memory of a ggml server (llama-server, Ollama's runner): one budget for the host and one for each card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmops.core.errors import UnreadableInput
+from llmops.core.hardware import Gpu, Hardware
+from llmops.core.memory.budget import MemoryBudget
+from llmops.core.memory.ggml_cache import checkpoints_bytes, layer_cache_bytes
+from llmops.core.memory.ggml_compute import compute_bytes, input_bytes, output_bytes
+from llmops.core.memory.ggml_runtime import (
+    COMPUTE_SPREAD,
+    DEVICE_CONTEXT,
+    FIT_MARGIN_BYTES,
+    host_reserve_bytes,
+    process_base,
+    spread_part,
+)
+from llmops.core.memory.ggml_settings import (
+    GgmlSettings,
+    padded_context_tokens,
+    share_of_context,
+    slot_context_tokens,
+    total_context_tokens,
+)
+from llmops.core.memory.ggml_weights import HOST, Placement, device_weights, place_layers
+from llmops.core.model import ModelSpec
+from llmops.core.version import Version
+
+__all__ = [
+    "GgmlSettings",
+    "budgets",
+    "padded_context_tokens",
+    "share_of_context",
+    "slot_context_tokens",
+    "total_context_tokens",
+]
+
+Range = tuple[str, int, int, str]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is to be served, how, by which build, and where its layers lie."""
+
+    model: ModelSpec
+    settings: GgmlSettings
+    build: Version | None
+    placement: Placement
+
+
+def budgets(
+    hardware: Hardware, model: ModelSpec, settings: GgmlSettings, build: Version | None = None
+) -> tuple[MemoryBudget, ...]:
+    """The host's budget, then one for each card that is used; raise UnreadableInput where a memory size is unknown.
+
+    Cards that share the host's memory are part of the host's budget.
+    """
+    used = hardware.gpus if settings.gpu_layers is None or settings.gpu_layers > 0 else ()
+    placement = place_layers(model.layers, settings.gpu_layers, tuple(card_free_bytes(gpu) for gpu in used))
+    demand = Demand(model, settings, build, placement)
+    cards = tuple((gpu, card_budget(gpu, position, demand)) for position, gpu in enumerate(used))
+    shared = tuple(budget for gpu, budget in cards if gpu.unified)
+    own = tuple(budget for gpu, budget in cards if not gpu.unified)
+    return (host_budget(hardware, demand, shared), *own)
+
+
+def card_free_bytes(gpu: Gpu) -> int:
+    """What a card has free; its total where only that is known."""
+    known = gpu.free_bytes if gpu.free_bytes is not None else gpu.total_bytes
+    if known is None:
+        raise UnreadableInput(
+            f"the memory of card {gpu.index} ({gpu.name}) is unknown", hint="give it with --gpu NAME:TOTAL:FREE"
+        )
+    return known
+
+
+def cache_on(device: int, demand: Demand) -> int:
+    """Bytes of the KV cache that lie with their layers on this device."""
+    per_layer = layer_cache_bytes(demand.model, demand.settings)
+    layers = demand.placement.layers
+    homes = (layers[position * len(layers) // len(per_layer)] for position in range(len(per_layer)))
+    return sum(size for size, home in zip(per_layer, homes, strict=True) if home == device)
+
+
+def card_budget(gpu: Gpu, position: int, demand: Demand) -> MemoryBudget:
+    """The budget of one graphics card."""
+    free = card_free_bytes(gpu)
+    likely_compute = compute_bytes(demand.model, demand.settings, demand.build)
+    compute = spread_part("compute_bytes", likely_compute, COMPUTE_SPREAD)
+    runtime = spread_part("runtime_bytes", 1, DEVICE_CONTEXT)
+    return MemoryBudget(
+        device=f"gpu{gpu.index}",
+        total_bytes=gpu.total_bytes if gpu.total_bytes is not None else free,
+        available_bytes=free,
+        weights_bytes=device_weights(demand.model, demand.placement, position),
+        cache_bytes=cache_on(position, demand),
+        compute_bytes=compute[2],
+        runtime_bytes=runtime[2],
+        reserve_bytes=FIT_MARGIN_BYTES,
+        ranges=(compute, runtime),
+    )
+
+
+def host_budget(hardware: Hardware, demand: Demand, shared: tuple[MemoryBudget, ...]) -> MemoryBudget:
+    """The budget of the host, with the parts of the cards that share its memory."""
+    usable = hardware.memory.usable_bytes
+    if usable is None:
+        raise UnreadableInput(
+            "the memory of this machine is unknown", hint="give it with --ram and --ram-available, such as 8GiB"
+        )
+    total = hardware.memory.total_bytes if hardware.memory.total_bytes is not None else usable
+    ranges = tuple(with_shared(part, shared) for part in host_ranges(demand))
+    high = {name: value for name, _, value, _ in ranges}
+    return MemoryBudget(
+        device="host",
+        total_bytes=total,
+        available_bytes=usable,
+        weights_bytes=device_weights(demand.model, demand.placement, HOST) + sum(card.weights_bytes for card in shared),
+        cache_bytes=cache_on(HOST, demand) + sum(card.cache_bytes for card in shared),
+        output_bytes=output_bytes(demand.model, demand.settings),
+        reserve_bytes=host_reserve_bytes(total),
+        ranges=ranges,
+        **high,
+    )
+
+
+def host_ranges(demand: Demand) -> tuple[Range, ...]:
+    """The parts of the host's own memory that are ranges."""
+    model, settings, placement = demand.model, demand.settings, demand.placement
+    whole_graph = HOST in (*placement.layers, placement.output)
+    compute = compute_bytes(model, settings, demand.build) if whole_graph else input_bytes(model, settings)
+    host_cache = settings.prompt_cache_bytes + checkpoints_bytes(model, settings)
+    return (
+        spread_part("compute_bytes", compute, COMPUTE_SPREAD),
+        spread_part("runtime_bytes", 1, process_base(model, uses_cards=placement.output != HOST)),
+        ("prompt_cache_bytes", 0, host_cache, "empty at the start; grows with traffic up to its limits"),
+    )
+
+
+def with_shared(own: Range, shared: tuple[MemoryBudget, ...]) -> Range:
+    """A range of the host with the same part of the cards that share its memory."""
+    name, low, high, why = own
+    same = [(low, high) for card in shared for part, low, high, _ in card.ranges if part == name]
+    return (name, low + sum(low for low, _ in same), high + sum(high for _, high in same), why)
