@@ -47,7 +47,7 @@ def _load_reasons(plan: Plan, demand: Demand, rates: Rates) -> tuple[Reason, ...
         Reason(
             "slots",
             str(plan.slots),
-            f"fewest with a chance to wait of at most {policy.wait_probability:.0%}, bound by {plan.binding_constraint}",
+            f"fewest with at most {policy.wait_probability:.0%} chance to wait; bound by {plan.binding_constraint}",
             (("wanted", str(demand.slots_wanted)), ("think", f"{demand.think_seconds:.1f} s")),
             queue_model,
         ),
