@@ -16,7 +16,10 @@ class Observation:
 
 @dataclass(frozen=True)
 class Cpu:
-    """Processors that the machine has and the share of them that this process may use."""
+    """Processors that the machine has and the share of them that this process may use.
+
+    `usable_threads` counts hardware threads, `usable_cores` physical cores, both within affinity and quota.
+    """
 
     model: str | None = None
     architecture: str | None = None
@@ -31,6 +34,7 @@ class Cpu:
     quota_cores: float | None = None
     usable_threads: int | None = None
     last_level_cache_bytes: int | None = None
+    usable_cores: int | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,10 @@ class GpuProcess:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One graphics card (or one instance of a divided one)."""
+    """One graphics card (or one instance of a divided one; instances share the card's index and differ in uuid).
+
+    `held_by_engine_bytes` is what the tuned engine holds of it and would give back to a new plan.
+    """
 
     index: int
     uuid: str | None
@@ -93,6 +100,12 @@ class Gpu:
     memory_clock_hertz: int | None = None
     unified: bool = False
     processes: tuple[GpuProcess, ...] = ()
+    held_by_engine_bytes: int = 0
+
+    @property
+    def usable_bytes(self) -> int | None:
+        """What a new plan may take: the free memory and what the tuned engine holds."""
+        return None if self.free_bytes is None else self.free_bytes + self.held_by_engine_bytes
 
 
 @dataclass(frozen=True)
