@@ -1,0 +1,155 @@
+"""GGUF files to a ModelSpec: all parts found and checked, weights summed, the cache by the rule of the family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llmops.core.model import ModelSpec
+from llmops.models.ggml_types import FILE_TYPE_GUESSED, FILE_TYPES
+from llmops.models.gguf_facts import Facts
+from llmops.models.gguf_families import attention_layers
+from llmops.models.gguf_file import GgufFile, read_gguf_file
+from llmops.models.gguf_reader import unreadable
+from llmops.models.gguf_tensors import Weights, weigh
+
+if TYPE_CHECKING:
+    from llmops.host import Host
+
+MAX_PARTS = 1_000
+# general.type of files that are parts of a model, not models (gguf-py, GGUFType).
+NOT_A_MODEL = {
+    "adapter": "a LoRA adapter",
+    "mmproj": "a multimodal projector",
+    "imatrix": "an importance matrix",
+    "vocab": "a vocabulary",
+}
+
+
+def read_gguf(host: Host, path: str) -> ModelSpec:
+    """Read a model by its only or first file.
+
+    Raises UnreadableInput (missing, truncated, damaged, not a model), UnknownArchitecture or NoPermission.
+    """
+    files = _read_parts(host, path)
+    first = files[0]
+    _require_model(first)
+    facts = Facts(path, first.metadata)
+    layers = attention_layers(facts)
+    experts, experts_used = _experts(facts)
+    tensors = [tensor for file in files for tensor in file.tensors]
+    weights = weigh(tensors, facts.layers, experts, experts_used)
+    if not weights.vocabulary_rows:
+        raise unreadable(path, "holds no token embeddings: it is not a whole model")
+    return ModelSpec(
+        reference=path,
+        format="gguf",
+        architecture=facts.architecture,
+        name=facts.text("general.name"),
+        layers=facts.layers,
+        attention_layers=layers,
+        embedding_length=facts.integer("embedding_length", least=1),
+        feed_forward_length=max(facts.per_layer("feed_forward_length", (0,))),
+        attention_heads=max(facts.per_layer("attention.head_count")),
+        vocabulary_size=facts.items("tokenizer.ggml.tokens") or facts.integer("vocab_size", weights.vocabulary_rows),
+        context_tokens_trained=facts.integer("context_length", least=1),
+        parameters=weights.parameters,
+        active_parameters=weights.active_parameters,
+        weights_bytes=weights.stored_bytes,
+        active_weights_bytes=weights.active_bytes,
+        file_bytes=sum(file.size_bytes for file in files),
+        quantization=_quantization(facts, weights),
+        tensors=weights.groups,
+        experts=experts,
+        experts_used=experts_used,
+        expert_feed_forward_length=_expert_length(facts, weights) if experts else 0,
+        tied_output=weights.tied_output,
+        has_chat_template=facts.has("tokenizer.chat_template"),
+        source_paths=tuple(file.path for file in files),
+    )
+
+
+def _read_parts(host: Host, path: str) -> tuple[GgufFile, ...]:
+    first = read_gguf_file(host, path)
+    count = _split_number(first, "split.count", 1)
+    if count <= 1:
+        return (first,)
+    number = _split_number(first, "split.no", 0)
+    stem = path.removesuffix(_part_suffix(number, count))
+    if count > MAX_PARTS or stem == path:
+        raise unreadable(
+            path,
+            f"is part {number + 1} of {count}, but its name does not end in {_part_suffix(number, count)}",
+            "give the parts their original names back: the engine finds them by name",
+        )
+    if number:
+        raise unreadable(
+            path, f"is part {number + 1} of {count}", f"name the first part: {stem}{_part_suffix(0, count)}"
+        )
+    rest = tuple(_read_part(host, stem, part, count) for part in range(1, count))
+    files = (first, *rest)
+    _check_split(files)
+    return files
+
+
+def _part_suffix(number: int, count: int) -> str:
+    return f"-{number + 1:05d}-of-{count:05d}.gguf"
+
+
+def _split_number(file: GgufFile, key: str, default: int) -> int:
+    value = file.metadata.get(key, default)
+    if not isinstance(value, int) or value < 0:
+        raise unreadable(file.path, f"{key} is {value!r}, which cannot be")
+    return value
+
+
+def _read_part(host: Host, stem: str, part: int, count: int) -> GgufFile:
+    file = read_gguf_file(host, stem + _part_suffix(part, count))
+    if _split_number(file, "split.no", -1 if part else 0) != part:
+        raise unreadable(file.path, f"says it is part {file.metadata.get('split.no')!r}, not {part}")
+    return file
+
+
+def _check_split(files: tuple[GgufFile, ...]) -> None:
+    found = sum(len(file.tensors) for file in files)
+    expected = _split_number(files[0], "split.tensors.count", found)
+    names = {tensor.name for file in files for tensor in file.tensors}
+    if found != expected or len(names) != found:
+        raise unreadable(files[0].path, f"its {len(files)} parts hold {len(names)} tensors, not {expected}")
+
+
+def _require_model(file: GgufFile) -> None:
+    kind = file.metadata.get("general.type", "model")
+    if file.metadata.get("general.architecture") == "clip":
+        kind = "mmproj"
+    if kind != "model":
+        what = NOT_A_MODEL.get(str(kind), f"a {kind!r}")
+        raise unreadable(file.path, f"is {what}, not a language model", "name the model file that it belongs to")
+    if not file.tensors and "split.count" not in file.metadata:
+        raise unreadable(file.path, "holds a vocabulary and no weights", "name the model file that it belongs to")
+
+
+def _experts(facts: Facts) -> tuple[int, int]:
+    """Routed experts, and how many of them a token uses (the most of any layer); one expert is a dense model."""
+    experts = facts.integer("expert_count", 0)
+    if experts <= 1:
+        return 0, 0
+    used = max(facts.per_layer("expert_used_count", (0,)))
+    if not 0 < used <= experts:
+        raise facts.wrong("expert_used_count", used)
+    return experts, used
+
+
+def _quantization(facts: Facts, weights: Weights) -> str:
+    named = FILE_TYPES.get(facts.integer("general.file_type", FILE_TYPE_GUESSED) & ~FILE_TYPE_GUESSED)
+    if named is not None and facts.has("general.file_type"):
+        return named
+    by_type: dict[str, int] = {}
+    for group in weights.groups:
+        by_type[group.storage_type] = by_type.get(group.storage_type, 0) + group.stored_bytes
+    return max(by_type, key=lambda name: by_type[name]).upper()
+
+
+def _expert_length(facts: Facts, weights: Weights) -> int:
+    """As the tensors have it; files with one tensor for each expert give it in their metadata only."""
+    given = facts.per_layer("expert_feed_forward_length", facts.per_layer("feed_forward_length", (0,)))
+    return weights.expert_feed_forward_length or max(given)

@@ -1,0 +1,87 @@
+"""What the tensors of a model weigh: by role and storage type, all of them and those that one token reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from llmops.core.model import TensorGroup
+from llmops.models.gguf_file import Tensor
+
+EMBEDDING = "token_embd.weight"
+OUTPUT = "output.weight"
+_INPUT = ("token_embd", "position_embd", "token_types", "per_layer_token_embd")
+_OUTPUT = ("output", "output_norm")
+_EXPERT_SUFFIXES = ("_exps", "_chexps")
+_EXPERT_MATRICES = ("ffn_gate", "ffn_up", "ffn_down")
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Sizes of one model's tensors; active is what one decoded token reads."""
+
+    groups: tuple[TensorGroup, ...]
+    parameters: int
+    active_parameters: int
+    stored_bytes: int
+    active_bytes: int
+    tied_output: bool
+    vocabulary_rows: int
+    expert_feed_forward_length: int
+
+
+def weigh(tensors: Iterable[Tensor], layers: int, experts: int, experts_used: int) -> Weights:
+    """Sum tensors over all files of a model; `layers` are the layers of the main model, without draft layers.
+
+    A token reads every repeating tensor (of the experts their used share) and the output matrix, which is the
+    token embedding where there is no other; of the input embedding it reads one row, counted as nothing.
+    """
+    sums: dict[tuple[str, str], list[int]] = {}
+    by_name: dict[str, Tensor] = {}
+    idle_elements = idle_bytes = expert_length = 0
+    for tensor in tensors:
+        role = role_of(tensor.name, layers)
+        matrix_bytes = tensor.stored_bytes if len(tensor.dimensions) > 1 else 0
+        row = sums.setdefault((role, tensor.storage_type), [0, 0, 0, 0])
+        for column, amount in enumerate((1, tensor.elements, tensor.stored_bytes, matrix_bytes)):
+            row[column] += amount
+        if experts and is_expert(tensor.name) and role == "repeating":
+            idle_elements += tensor.elements - tensor.elements * experts_used // experts
+            idle_bytes += tensor.stored_bytes - tensor.stored_bytes * experts_used // experts
+            if "ffn_down_exps" in tensor.name and matrix_bytes:
+                expert_length = max(expert_length, tensor.dimensions[0])
+        if tensor.name in (EMBEDDING, OUTPUT):
+            by_name[tensor.name] = tensor
+    groups = tuple(TensorGroup(*key, *row) for key, row in sorted(sums.items()))
+    tied = OUTPUT not in by_name
+    embedding = by_name.get(EMBEDDING)
+    read_bytes = sum(group.stored_bytes for group in groups if group.role in ("repeating", "output")) - idle_bytes
+    parameters = sum(group.elements for group in groups)
+    return Weights(
+        groups=groups,
+        parameters=parameters,
+        active_parameters=parameters - idle_elements,
+        stored_bytes=sum(group.stored_bytes for group in groups),
+        active_bytes=read_bytes + (embedding.stored_bytes if tied and embedding else 0),
+        tied_output=tied,
+        vocabulary_rows=embedding.dimensions[1] if embedding and len(embedding.dimensions) > 1 else 0,
+        expert_feed_forward_length=expert_length,
+    )
+
+
+def role_of(name: str, layers: int) -> str:
+    """`repeating`, `input`, `output` or `other`; layers after the last one are draft heads and count as other."""
+    parts = name.split(".", 2)
+    if parts[0] == "blk" and len(parts) == 3 and parts[1].isdecimal():
+        return "repeating" if int(parts[1]) < layers else "other"
+    if parts[0] in _INPUT or parts[0].startswith("token_embd"):
+        return "input"
+    return "output" if parts[0] in _OUTPUT else "other"
+
+
+def is_expert(name: str) -> bool:
+    """Whether a tensor belongs to routed experts: all of them stacked, or (in old files) one by its number."""
+    parts = name.split(".")
+    if len(parts) == 5:
+        return parts[2] in _EXPERT_MATRICES and parts[3].isdecimal()
+    return len(parts) > 2 and parts[2].endswith(_EXPERT_SUFFIXES)
