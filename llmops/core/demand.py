@@ -67,6 +67,9 @@ def _fixed_point(workload: Workload, rates: Rates) -> tuple[float, float]:
     if workload.generation_seconds is not None:
         given = workload.generation_seconds
         return given, in_flight_requests(workload.users, given, workload.turn_seconds)
+    if workload.turn_seconds is None:
+        everybody = float(workload.users)
+        return rates.likely.request_seconds(everybody, workload), everybody
     in_flight = 1.0
     generation = rates.likely.request_seconds(in_flight, workload)
     for _ in range(_FIXED_POINT_ROUNDS):

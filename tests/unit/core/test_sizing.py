@@ -1,0 +1,188 @@
+"""Whole plans: the article's worked examples, what binds, what is said, and properties over many machines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llmops.core.errors import DoesNotFit
+from llmops.core.hardware import Hardware
+from llmops.core.plan import Fixed, MeasuredRates, Plan, Policy
+from llmops.core.problem import Problem
+from llmops.core.sizing import fits, size, size_explicit
+from llmops.core.throughput import predict_rates, rates_from_measured
+from llmops.core.workload import DEFAULTS, Workload, WorkloadKind, in_flight_requests
+from llmops.engines.llama_server.memory import memory_model
+from tests.unit.core.example_models import GIB, cpu_host, eight_billion_16_bit, one_card
+
+CHAT = DEFAULTS[WorkloadKind.CHAT]
+
+
+def problem(
+    hardware: Hardware,
+    workload: Workload = CHAT,
+    *,
+    fixed: Fixed | None = None,
+    policy: Policy | None = None,
+    measured: MeasuredRates | None = None,
+    preferred_context_tokens: int | None = None,
+) -> Problem:
+    model = eight_billion_16_bit()
+    on_gpu = bool(hardware.gpus)
+    rates = predict_rates(hardware, model, workload, on_gpu=on_gpu)
+    if measured is not None:
+        rates = rates_from_measured(measured, rates)
+    return Problem(
+        engine="llama-server",
+        engine_version=None,
+        hardware=hardware,
+        model=model,
+        workload=workload,
+        policy=policy or Policy(),
+        fixed=fixed or Fixed(),
+        rates=rates,
+        memory=memory_model(hardware, model, None),
+        on_gpu=on_gpu,
+        preferred_context_tokens=preferred_context_tokens,
+    )
+
+
+class TestTheWorkedExamples:
+    def test_bytes_per_token(self) -> None:
+        model = eight_billion_16_bit()
+        assert model.cache_bytes_per_token == 2 * 36 * 8 * 128 * 2 == 147_456
+
+    def test_eight_thousand_tokens_and_five_of_them(self) -> None:
+        host = problem(cpu_host(64 * GIB), fixed=Fixed(slots=1, context_tokens=8_192))
+        assert size_explicit(host).budgets[0].cache_bytes == 8_192 * 147_456  # 1.2 GB
+        five = problem(cpu_host(64 * GIB), fixed=Fixed(slots=5, context_tokens=8_192))
+        assert size_explicit(five).budgets[0].cache_bytes == 6_039_797_760  # about 6 GB
+
+    def test_twenty_chat_users_are_not_twenty_requests(self) -> None:
+        assert in_flight_requests(20, 12.0, 90.0) == pytest.approx(2.67, abs=0.005)
+        users = replace(CHAT, users=20, generation_seconds=12.0)
+        plan = size(problem(one_card(80 * GIB), users))
+        assert plan.in_flight == pytest.approx(2.67, abs=0.005)
+        assert plan.slots == 6
+        assert plan.wait_probability == pytest.approx(0.035, abs=0.001)
+
+    def test_twenty_agents_are(self) -> None:
+        agents = replace(DEFAULTS[WorkloadKind.AGENT], users=20, context_floor_tokens=8_192, prompt_tokens=4_000)
+        plan = size(problem(one_card(80 * GIB), agents))
+        assert plan.in_flight == 20.0
+
+    def test_a_24_gb_card_holds_an_8b_model_in_16_bit_and_about_6_gb_of_cache(self) -> None:
+        five = size_explicit(problem(one_card(), fixed=Fixed(slots=5, context_tokens=8_192)))
+        card = next(budget for budget in five.budgets if budget.device != "host")
+        assert sum(budget.weights_bytes for budget in five.budgets) == pytest.approx(16.4e9, rel=0.01)
+        room_for_cache = card.available_bytes - (card.used_bytes - card.cache_bytes)
+        assert room_for_cache == pytest.approx(6.6e9, rel=0.1), "about 6 GB"
+        assert card.cache_bytes == 6_039_797_760
+        assert fits(five.budgets, 1.0), "five 8K conversations before the safety factor"
+        wanted = replace(CHAT, users=40, generation_seconds=20.0)
+        policy = Policy(cache_types_allowed=("f16",))
+        plan = size(problem(one_card(), wanted, policy=policy))
+        assert plan.slots >= 4
+        assert plan.context_tokens_per_slot == 8_192
+        assert plan.binding_constraint == "memory"
+
+
+class TestWhatIsGivenUp:
+    def test_8_bit_cache_before_fewer_slots(self) -> None:
+        plan = size(problem(one_card(), replace(CHAT, users=40, generation_seconds=20.0)))
+        assert plan.cache_type_k == plan.cache_type_v == "q8_0"
+        assert any("8 bits" in warning for warning in plan.warnings)
+
+    def test_the_context_served_until_now_is_kept_where_it_fits(self) -> None:
+        roomy = size(problem(one_card(80 * GIB), preferred_context_tokens=32_768))
+        assert roomy.context_tokens_per_slot == 32_768
+        tight = size(problem(one_card(), replace(CHAT, generation_seconds=10.0), preferred_context_tokens=32_768))
+        assert 8_192 <= tight.context_tokens_per_slot < 32_768
+        assert any("instead of" in warning for warning in tight.warnings)
+
+    def test_the_floor_is_never_crossed(self) -> None:
+        with pytest.raises(DoesNotFit) as refusal:
+            size(problem(cpu_host(18 * GIB), fixed=Fixed(context_tokens=32_768)))
+        assert refusal.value.exit_code == 4
+        assert "--context" in (refusal.value.hint or "")
+
+    def test_a_model_larger_than_the_memory_names_the_size_that_would_fit(self) -> None:
+        with pytest.raises(DoesNotFit) as refusal:
+            size(problem(cpu_host(8 * GIB)))
+        assert "model file under" in (refusal.value.hint or "")
+
+    def test_slots_that_the_user_fixed_are_not_reduced_silently(self) -> None:
+        with pytest.raises(DoesNotFit):
+            size(problem(one_card(), fixed=Fixed(slots=64, cache_type_k="f16", cache_type_v="f16")))
+
+
+class TestSpeed:
+    def test_a_machine_too_slow_for_one_user_is_said_to_be(self) -> None:
+        slow = cpu_host(64 * GIB, cores=2, bandwidth=10_000_000_000)
+        plan = size(problem(slow))
+        assert plan.slots == 1
+        assert plan.binding_constraint == "speed"
+        assert any("not usable" in warning for warning in plan.warnings)
+
+    def test_measured_rates_replace_predictions(self) -> None:
+        measured = MeasuredRates(((1, 40.0), (2, 30.0)), 900.0)
+        plan = size(problem(cpu_host(64 * GIB), measured=measured))
+        by_streams = {speed.streams: speed for speed in plan.speeds}
+        alone = by_streams[1].decode_tokens_per_second_per_stream
+        assert (alone.low, alone.likely, alone.high) == (40.0, 40.0, 40.0)
+        assert by_streams[1].basis == by_streams[2].basis == "measured"
+        assert by_streams[5].basis == "predicted"
+        assert by_streams[5].decode_tokens_per_second_per_stream.likely == pytest.approx(1 / (1 / 40 + 4 / 120))
+
+    def test_batch_follows_the_longest_gap(self) -> None:
+        measured = MeasuredRates(((1, 40.0),), 300.0)
+        gap = size(problem(cpu_host(64 * GIB), measured=measured))
+        assert gap.batch_tokens == 512  # 300 tokens/s x 2 s
+        first_token = size(problem(cpu_host(64 * GIB), measured=measured, policy=Policy(protect="ttft")))
+        assert first_token.batch_tokens == 2_048
+
+
+class TestProperties:
+    @settings(max_examples=60, deadline=None)
+    @given(
+        memory_gib=st.integers(18, 200),
+        more_gib=st.integers(0, 100),
+        users=st.integers(1, 60),
+        generation=st.floats(1.0, 80.0),
+    )
+    def test_more_memory_never_gives_fewer_slots(
+        self, memory_gib: int, more_gib: int, users: int, generation: float
+    ) -> None:
+        load = replace(CHAT, users=users, generation_seconds=generation)
+        small = _plan_or_none(cpu_host(memory_gib * GIB), load)
+        large = _plan_or_none(cpu_host((memory_gib + more_gib) * GIB), load)
+        if small is not None:
+            assert large is not None
+            assert large.slots >= small.slots
+
+    @settings(max_examples=40, deadline=None)
+    @given(memory_gib=st.integers(18, 128), users=st.integers(1, 30))
+    def test_budgets_sum_and_fit_with_their_margin(self, memory_gib: int, users: int) -> None:
+        plan = _plan_or_none(cpu_host(memory_gib * GIB), replace(CHAT, users=users, generation_seconds=15.0))
+        if plan is None:
+            return
+        assert fits(plan.budgets, plan.policy.safety_factor)
+        for budget in plan.budgets:
+            assert budget.used_bytes + budget.free_bytes == budget.available_bytes
+
+    def test_every_number_has_its_reason(self) -> None:
+        plan = size(problem(one_card()))
+        explained = {reason.quantity for reason in plan.reasons}
+        assert {"in_flight", "slots", "wait", "context_tokens_per_slot", "cache_bytes_per_token"} <= explained
+        assert {"queue_requests", "threads", "batch_tokens", "prompt_cache", "speed"} <= explained
+        assert all(reason.formula and reason.source and reason.value for reason in plan.reasons)
+
+
+def _plan_or_none(hardware: Hardware, workload: Workload) -> Plan | None:
+    try:
+        return size(problem(hardware, workload))
+    except DoesNotFit:
+        return None
