@@ -36,6 +36,7 @@ def hardware_from_document(document: object, where: str) -> Hardware:
     """The Hardware of a `data.hardware`; raise UnreadableInput naming the key that is wrong."""
     if not isinstance(document, dict):
         raise UnreadableInput(f"{where}: expected an object with the keys of `llmops probe --output json`")
+    _refuse_negative(document, where)
     gpus = document.get("gpus", [])
     memory = document.get("memory")
     plain = {
@@ -47,6 +48,18 @@ def hardware_from_document(document: object, where: str) -> Hardware:
     if isinstance(memory, dict):
         plain["memory"] = {key: value for key, value in memory.items() if key != "usable_bytes"}
     return decode(Hardware, plain, where)
+
+
+def _refuse_negative(value: object, where: str) -> None:
+    """No number of a machine or of a plan is below zero."""
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            _refuse_negative(entry, f"{where}.{key}")
+    elif isinstance(value, list):
+        for place, entry in enumerate(value):
+            _refuse_negative(entry, f"{where}[{place}]")
+    elif isinstance(value, (int, float)) and value < 0:
+        raise UnreadableInput(f"{where}: expected a number that is not negative, found {value}")
 
 
 def _plain_gpu(gpu: object, where: str) -> object:
@@ -115,6 +128,7 @@ def plan_from_document(data: object, where: str) -> Plan:
             raise UnreadableInput(
                 f"{where}: no plan in it ({key!r} is missing)", hint="save one: llmops plan --output json"
             )
+    _refuse_negative(data["plan"], f"{where}.plan")
     plain: dict[str, Any] = {key: value for key, value in data["plan"].items() if key not in _DERIVED}
     plain["model"] = {key: value for key, value in data["model"].items() if key != "cache_bytes_per_token"}
     plain["workload"], plain["policy"] = data["workload"], data["policy"]

@@ -94,8 +94,8 @@ def _scalar(wanted: Any, value: object, where: str) -> Any:
         value = float(value)
     if not isinstance(value, wanted) or (wanted is not bool and isinstance(value, bool)):
         raise _wrong(where, _NAMES[wanted], value)
-    if wanted in (int, float) and (not math.isfinite(value) or value < 0):
-        raise _wrong(where, "a finite number that is not negative", value)
+    if wanted is float and not math.isfinite(value):
+        raise _wrong(where, "a finite number", value)
     return value
 
 

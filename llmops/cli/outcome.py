@@ -1,0 +1,106 @@
+"""From whatever a command did to one printed result and one exit code. The only place that catches errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+import click
+
+from llmops.cli.result import ErrorEntry, Result, Status, failed
+from llmops.cli.session import Session, wants_colour
+from llmops.core.errors import EXIT_BUG, EXIT_OK, Interrupted, LlmopsError, NoPermission, UsageError
+
+_SIGINT = 2
+
+
+def outcome_of(run: Callable[[], object], command: str, session: Session) -> Result | int:
+    """The result, or the exit code where click has printed all there is (--help, --version)."""
+    try:
+        value = run()
+    except BrokenPipeError:
+        return EXIT_OK
+    except (LlmopsError, click.ClickException, click.Abort, KeyboardInterrupt, PermissionError) as error:
+        _show_traceback_in_debug(session)
+        return failed(command, _as_llmops_error(error))
+    except Exception as error:  # noqa: BLE001 - a bug is reported like everything else: one line and an exit code
+        return _bug(command, error, session)
+    if isinstance(value, Result):
+        return value
+    return value if isinstance(value, int) else EXIT_OK
+
+
+def _as_llmops_error(error: BaseException) -> LlmopsError:
+    if isinstance(error, LlmopsError):
+        return error
+    if isinstance(error, click.UsageError):
+        path = error.ctx.command_path if error.ctx else "llmops"
+        return UsageError(_one_line(error.format_message()), hint=f"see {path} --help")
+    if isinstance(error, click.ClickException):
+        return UsageError(_one_line(error.format_message()))
+    if isinstance(error, PermissionError):
+        return NoPermission(f"no permission: {_one_line(str(error))}", hint="run it as root (sudo)")
+    return Interrupted(_SIGINT)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def deliver(outcome: Result | int, session: Session) -> int:
+    """Print the outcome and give its exit code; a reader that has gone away is no error."""
+    session.progress.clear()
+    if isinstance(outcome, int):
+        return outcome
+    try:
+        if session.output == "json":
+            _print_json(outcome)
+        else:
+            _print_text(outcome)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still in the buffer would fail once more when the interpreter flushes it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return outcome.exit_code
+
+
+def _print_json(result: Result) -> None:
+    import json
+
+    click.echo(json.dumps(result.envelope(), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _print_text(result: Result) -> None:
+    text = result.text()
+    if text:
+        click.echo(text, nl=not text.endswith("\n"), color=wants_colour())
+    for error in result.errors:
+        click.echo(f"{click.style('error:', fg='red')} {error.message}", err=True, color=wants_colour())
+        if error.hint:
+            click.echo(f"{click.style('hint:', fg='cyan')} {error.hint}", err=True, color=wants_colour())
+
+
+def _show_traceback_in_debug(session: Session) -> None:
+    if session.debug:
+        import traceback
+
+        click.echo(traceback.format_exc(), err=True)
+
+
+def _bug(command: str, error: Exception, session: Session) -> Result:
+    message = f"unexpected {type(error).__name__}: {_one_line(str(error))}"
+    hint = f"the traceback is in {_keep_traceback()}; please report it"
+    if session.debug:
+        _show_traceback_in_debug(session)
+        hint = "the traceback is above; please report it"
+    return Result(command, Status.ERROR, EXIT_BUG, errors=(ErrorEntry("bug", message, hint),))
+
+
+def _keep_traceback() -> str:
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="llmops-", suffix=".traceback", delete=False) as file:
+        file.write(traceback.format_exc())
+    return file.name

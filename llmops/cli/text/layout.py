@@ -1,0 +1,92 @@
+"""Headings, aligned pairs, tables and wrapped paragraphs of 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+import click
+
+WIDTH = 80
+_INDENT = "  "
+
+
+def heading(text: str) -> str:
+    """A bold line."""
+    return click.style(text, bold=True)
+
+
+def good(text: str) -> str:
+    """Green."""
+    return click.style(text, fg="green")
+
+
+def bad(text: str) -> str:
+    """Red."""
+    return click.style(text, fg="red")
+
+
+def caution(text: str) -> str:
+    """Yellow."""
+    return click.style(text, fg="yellow")
+
+
+def faint(text: str) -> str:
+    """Grey."""
+    return click.style(text, dim=True)
+
+
+def pairs(rows: Iterable[tuple[str, str | None]]) -> str:
+    """Name and value in two columns, long values wrapped under themselves; rows without a value are left out."""
+    shown = [(name, value) for name, value in rows if value]
+    gutter = max((len(name) for name, _ in shown), default=0) + 2 + len(_INDENT)
+    return "\n".join(wrapped(value, first=f"{_INDENT}{name}".ljust(gutter), rest=" " * gutter) for name, value in shown)
+
+
+def wrapped(text: str, *, first: str = _INDENT, rest: str = _INDENT) -> str:
+    """A paragraph; the words of one line are never longer than the page unless a single word is."""
+    lines = textwrap.wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines) if lines else first.rstrip()
+
+
+def bullets(rows: Iterable[str]) -> str:
+    """One wrapped paragraph with a dash per row."""
+    return "\n".join(wrapped(row, first=f"{_INDENT}- ", rest=f"{_INDENT}  ") for row in rows)
+
+
+def table(rows: Sequence[Sequence[str]], headers: Sequence[str], *, left_columns: int = 1) -> str:
+    """A table whose first `left_columns` columns are aligned left and the others right, widths kept to the page."""
+    from tabulate import tabulate
+
+    alignment = ["left" if column < left_columns else "right" for column in range(len(headers))]
+    text = tabulate(
+        rows,
+        headers=headers,
+        tablefmt="simple",
+        colalign=alignment if rows else None,
+        maxcolwidths=_widths(rows, headers),
+        disable_numparse=True,
+    )
+    return textwrap.indent(text, _INDENT)
+
+
+def _widths(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> list[int | None] | None:
+    """The widest columns give way until the row fits the page."""
+    gap, room = 2, WIDTH - len(_INDENT)
+    natural = [
+        max([len(header), *(len(click.unstyle(str(row[column]))) for row in rows)])
+        for column, header in enumerate(headers)
+    ]
+    widths = list(natural)
+    while sum(widths) + gap * (len(widths) - 1) > room and max(widths) > 8:
+        widths[widths.index(max(widths))] -= 1
+    if widths == natural:
+        return None
+    return [width if width < whole else None for width, whole in zip(widths, natural, strict=True)]
+
+
+def sections(parts: Iterable[str]) -> str:
+    """The parts that say something, one empty line between them."""
+    return "\n\n".join(part for part in parts if part)

@@ -1,0 +1,173 @@
+"""A plan for people: what is served, memory, speed, what binds, what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llmops.cli.settings import Given
+from llmops.cli.text.layout import bullets, caution, heading, pairs, sections, table, wrapped
+from llmops.core.memory.budget import PARTS, MemoryBudget
+from llmops.core.plan import Plan, Reason, Speed
+from llmops.core.units import format_bytes
+
+_MOST_COLUMNS = 3
+_BINDS = {
+    "users": "the users: more slots would not shorten the wait under the limit by much",
+    "memory": "memory: with more of it there would be more slots",
+    "speed": "speed: with more slots each stream would fall under the minimum",
+    "given": "the number that was given",
+}
+
+
+def plan_text(plan: Plan) -> str:
+    """Summary, memory table, speed table and warnings."""
+    return sections((summary_text(plan), budget_text(plan.budgets), speed_text(plan.speeds), warnings_text(plan)))
+
+
+def summary_text(plan: Plan) -> str:
+    """The numbers that decide how the engine serves."""
+    model, workload = plan.model, plan.workload
+    version = f" {plan.engine_version}" if plan.engine_version else ""
+    turn = "no idle time" if workload.turn_seconds is None else f"a turn every {workload.turn_seconds:g} s"
+    cache = (
+        plan.cache_type_k if plan.cache_type_k == plan.cache_type_v else f"{plan.cache_type_k} / {plan.cache_type_v}"
+    )
+    pool = " in one shared pool" if plan.kv_unified else ""
+    rows = (
+        (
+            "model",
+            f"{model.reference} ({model.architecture}, {model.quantization}, {format_bytes(model.weights_bytes)})",
+        ),
+        ("load", f"{workload.users} users, {workload.kind.value}, {turn}: {plan.in_flight:.1f} requests in flight"),
+        ("slots", f"{plan.slots} at once, {plan.context_tokens_per_slot:,} tokens each ({plan.cache_tokens:,}{pool})"),
+        ("waiting", f"{plan.wait_probability:.0%} of requests wait, {plan.wait_seconds_mean:.1f} s on average"),
+        ("queue", f"{plan.queue_requests} requests are served within {plan.policy.patience_seconds:g} s"),
+        ("cache", f"{cache}, flash attention {plan.flash_attention}"),
+        ("threads", _threads(plan)),
+        ("batch", f"{plan.batch_tokens:,} tokens per step, {plan.ubatch_tokens:,} per pass"),
+        ("prompt cache", f"{format_bytes(plan.prompt_cache_bytes)}, {plan.context_checkpoints} checkpoints per slot"),
+        ("bound by", _BINDS.get(plan.binding_constraint, plan.binding_constraint)),
+    )
+    return heading(f"Plan for {plan.engine}{version}") + "\n" + pairs(rows)
+
+
+def _threads(plan: Plan) -> str:
+    if plan.threads is None:
+        return "the engine's own choice"
+    prompts = "" if plan.batch_threads in (None, plan.threads) else f", {plan.batch_threads} for prompts"
+    return f"{plan.threads}{prompts}"
+
+
+def budget_text(budgets: Sequence[MemoryBudget]) -> str:
+    """One column per device with all parts; with many devices one row per device."""
+    if not budgets:
+        return ""
+    body = _by_part(budgets) if len(budgets) <= _MOST_COLUMNS else _by_device(budgets)
+    notes = [f"{_part_name(part)} on {b.device}: {why}" for b in budgets for part, _, _, why in b.ranges if why]
+    return heading("Memory") + "\n" + body + ("\n" + bullets(dict.fromkeys(notes)) if notes else "")
+
+
+def _by_part(budgets: Sequence[MemoryBudget]) -> str:
+    rows = []
+    for part in PARTS:
+        if any(getattr(budget, part) for budget in budgets):
+            rows.append((_part_name(part), *(_part_size(budget, part) for budget in budgets)))
+    rows.append(("free", *(_free(budget) for budget in budgets)))
+    rows.append(("available", *(format_bytes(budget.available_bytes) for budget in budgets)))
+    rows.append(("installed", *(format_bytes(budget.total_bytes) for budget in budgets)))
+    return table(rows, ("part", *(budget.device for budget in budgets)))
+
+
+def _by_device(budgets: Sequence[MemoryBudget]) -> str:
+    rows = [
+        (
+            budget.device,
+            *(format_bytes(size) for size in (budget.weights_bytes, budget.cache_bytes, budget.used_bytes)),
+            format_bytes(budget.available_bytes),
+            _free(budget),
+        )
+        for budget in budgets
+    ]
+    return table(rows, ("device", "weights", "cache", "used", "available", "free"))
+
+
+def _part_name(part: str) -> str:
+    return part.removesuffix("_bytes").replace("_", " ")
+
+
+def _part_size(budget: MemoryBudget, part: str) -> str:
+    for name, low, high, _ in budget.ranges:
+        if name == part and low != high:
+            return f"{format_bytes(low)} to {format_bytes(high)}"
+    return format_bytes(getattr(budget, part))
+
+
+def _free(budget: MemoryBudget) -> str:
+    free = budget.free_bytes
+    return format_bytes(free) if free >= 0 else f"{format_bytes(-free)} short"
+
+
+def speed_text(speeds: Sequence[Speed]) -> str:
+    """Rates at several numbers of streams; says whether they were measured or predicted."""
+    if not speeds:
+        return ""
+    bases = {speed.basis for speed in speeds}
+    title = f"Speed, {bases.pop()}" if len(bases) == 1 else "Speed, partly measured"
+    note = (
+        ""
+        if title.endswith(" measured")
+        else "\n" + wrapped("a verification measures them and the next plan uses that")
+    )
+    rows = [_speed_row(speed) for speed in speeds]
+    headers = ("streams", "tokens/s each", "together", "prompt tokens/s", "first token", "basis")
+    return heading(title) + "\n" + table(rows, headers, left_columns=0) + note
+
+
+def _speed_row(speed: Speed) -> tuple[str, ...]:
+    rate = speed.decode_tokens_per_second_per_stream
+    each = f"{rate.likely:.1f}"
+    if rate.low != rate.high:
+        each = f"{rate.low:.1f} to {rate.high:.1f}"
+    return (
+        str(speed.streams),
+        each,
+        f"{speed.decode_tokens_per_second_total:.1f}",
+        f"{speed.prefill_tokens_per_second:.0f}",
+        f"{speed.ttft_seconds:.1f} s",
+        speed.basis,
+    )
+
+
+def warnings_text(plan: Plan) -> str:
+    """One line per warning."""
+    return caution("Warnings") + "\n" + bullets(plan.warnings) if plan.warnings else ""
+
+
+def reasons_text(reasons: Sequence[Reason]) -> str:
+    """Every number with formula, inputs and source."""
+    blocks = []
+    for reason in reasons:
+        inputs = ", ".join(f"{name} {value}" for name, value in reason.inputs)
+        lines = [wrapped(f"{reason.quantity} = {reason.value}"), wrapped(reason.formula, first="      ", rest="      ")]
+        if inputs:
+            lines.append(wrapped(inputs, first="      with ", rest="           "))
+        lines.append(wrapped(reason.source, first="      source: ", rest="              "))
+        blocks.append("\n".join(lines))
+    return heading("Why") + "\n" + "\n".join(blocks) if blocks else ""
+
+
+def settings_text(rows: Sequence[Given]) -> str:
+    """Each option with its value and whether flag, file or default set it."""
+    shown = [(row.name, _value(row.value), row.source) for row in rows]
+    return heading("Settings") + "\n" + table(shown, ("option", "value", "from"), left_columns=3)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(str(entry) for entry in value)
+    return "no idle time" if value is None else str(value)
+
+
+def next_step(command: str) -> str:
+    """The command to type next."""
+    return f"{heading('Next')}\n  {command}"
