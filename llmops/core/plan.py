@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.model import ModelSpec
@@ -149,6 +149,11 @@ class Plan:
     speeds: tuple[Speed, ...]
     reasons: tuple[Reason, ...]
     warnings: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        """The part of the plan that decides its memory."""
+        return Shape(**{field.name: getattr(self, field.name) for field in fields(Shape)})
 
     @property
     def cache_tokens(self) -> int:

@@ -21,7 +21,7 @@ def size(problem: Problem) -> Plan:
     demand = read_demand(problem.workload, problem.policy, problem.rates, most_slots=problem.most_slots)
     slots, binding = _wanted_slots(problem, demand)
     start = _shape(problem, slots, _wanted_context(problem))
-    floor = min(_needed_context(problem), start.context_tokens_per_slot)
+    floor = min(needed_context(problem), start.context_tokens_per_slot)
     fitted = fit(start, floor, _cache_types(problem), problem.memory, problem.policy.safety_factor)
     if fitted is None or (problem.fixed.slots and fitted.shape.slots < problem.fixed.slots):
         raise does_not_fit(problem, replace(start, context_tokens_per_slot=floor))
@@ -60,7 +60,7 @@ def _wanted_slots(problem: Problem, demand: Demand) -> tuple[int, str]:
     return demand.slots_wanted, "users"
 
 
-def _needed_context(problem: Problem) -> int:
+def needed_context(problem: Problem) -> int:
     """Tokens that one request must find: the floor, or its prompt and reply; at most what the model was trained on."""
     workload = problem.workload
     floor = problem.fixed.context_tokens or workload.context_floor_tokens
@@ -72,7 +72,7 @@ def _wanted_context(problem: Problem) -> int:
     preferred = problem.preferred_context_tokens or 0
     if problem.fixed.context_tokens is not None:
         preferred = 0
-    return max(_needed_context(problem), _padded(min(preferred, problem.model.context_tokens_trained)))
+    return max(needed_context(problem), _padded(min(preferred, problem.model.context_tokens_trained)))
 
 
 def _padded(tokens: int) -> int:

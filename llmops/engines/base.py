@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from llmops.core.files import RenderedFile
-from llmops.core.plan import Plan
+from llmops.core.hardware import Hardware
+from llmops.core.model import ModelSpec
+from llmops.core.plan import Fixed, MemoryModel, Plan
 from llmops.core.verification import Expectation
 from llmops.core.version import Version
 from llmops.host import Host
@@ -28,7 +30,8 @@ class Installation:
 
     `managed_by` is unit, process, docker, podman, snap, binary (only a program on disk) or embedded.
     `command` starts it (one word for a binary, several for the embedded server). `flags` is what its own help knows,
-    `accelerators` the devices that it can use (empty: a CPU build); None where it could not be asked.
+    `valued_flags` those of them that take a value, `accelerators` the devices that it can use (empty: a CPU build);
+    None where it could not be asked. `problem` says why a program that is there cannot be used.
     """
 
     engine: str
@@ -40,13 +43,18 @@ class Installation:
     accelerators: tuple[str, ...] | None = None
     unit: str | None = None
     detail: str = ""
+    valued_flags: frozenset[str] | None = None
+    pid: int | None = None
+    problem: str | None = None
 
 
 @dataclass(frozen=True)
 class InForce:
     """What an engine serves now, each part from its own evidence; None is not observed.
 
-    `arguments` and `environment` come from the running process, `configured_arguments` from the unit.
+    `arguments` and `environment` come from the running process, `configured_arguments` from the unit as systemd would
+    start it now, `user_arguments` from the unit without the file that llmops manages (None where they cannot be told).
+    `unmanaged_drop_ins` are (path, text) of drop-ins that llmops does not own. `unseen` says why a part is None.
     """
 
     pid: int | None = None
@@ -66,6 +74,22 @@ class InForce:
     resident_bytes: int | None = None
     build: str | None = None
     processing: int | None = None
+    user_arguments: tuple[str, ...] | None = None
+    unmanaged_drop_ins: tuple[tuple[str, str], ...] = ()
+    unit_file_managed: bool = False
+    slot_contexts: tuple[int, ...] | None = None
+    anonymous_bytes: int | None = None
+    control_group: str | None = None
+    sleeping: bool | None = None
+    unseen: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Served:
+    """What an engine serves now; `context_was_chosen` when a person set the context, so it is his to keep."""
+
+    values: Fixed
+    context_was_chosen: bool
 
 
 @dataclass(frozen=True)
@@ -82,6 +106,15 @@ class Engine(Protocol):
 
     name: str
     install_steps: tuple[str, ...]
+    most_slots: int
+
+    def memory_model(self, hardware: Hardware, model: ModelSpec, version: Version | None) -> MemoryModel:
+        """What a shape takes on this machine, by the rules of this version (None: the newest known)."""
+        ...
+
+    def served(self, in_force: InForce, installation: Installation) -> Served | None:
+        """What runs now in a plan's own terms; None where it cannot be told."""
+        ...
 
     def detect(self, host: Host) -> tuple[Installation, ...]:
         """Every installation found: best candidate for tuning first."""

@@ -1,0 +1,232 @@
+"""Making a plan for a machine: find the engine, read model and hardware, recall what was measured, size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from llmops.actions.keep import Kept, keep_applied, keep_served
+from llmops.core.errors import NotInstalled, Unsupported, UsageError
+from llmops.core.hardware import Hardware
+from llmops.core.model import ModelSpec
+from llmops.core.plan import Fixed, Plan, Policy
+from llmops.core.problem import Problem
+from llmops.core.sizing import size, size_explicit
+from llmops.core.throughput import Rates, predict_rates, rates_from_measured
+from llmops.core.version import Version
+from llmops.core.workload import Workload
+from llmops.engines import ENGINES, engine_named
+from llmops.engines.base import Engine, InForce, Installation, Served
+from llmops.host import Host
+from llmops.models import read_model
+from llmops.probe import read_hardware
+from llmops.probe.bandwidth import read_bandwidth
+from llmops.state import Recalled, read_applied_plan, read_rates, subject
+
+ABSENT = "absent"
+
+
+def _as_probed(hardware: Hardware) -> Hardware:
+    return hardware
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """What the user asks for.
+
+    `hardware` replaces the probe; `override` changes single values of either. `bandwidth` measures memory bandwidth,
+    unless it was given. `replan` computes afresh even where what is in force breaks no limit.
+    """
+
+    workload: Workload
+    policy: Policy
+    fixed: Fixed
+    engine: str = "auto"
+    engine_version: str | None = None
+    models: tuple[str, ...] = ()
+    hardware: Hardware | None = None
+    override: Callable[[Hardware], Hardware] = _as_probed
+    bandwidth: bool = False
+    replan: bool = False
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan and everything it was made from; `kept` says why what is in force stays, None for new numbers.
+
+    `changes_nothing` is True where the user's own configuration breaks no limit, so that no file is rendered.
+    """
+
+    engine: Engine
+    installation: Installation
+    in_force: InForce
+    hardware: Hardware
+    model: ModelSpec
+    plan: Plan
+    kept: str | None = None
+    changes_nothing: bool = False
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The engine on this machine, the model it is to serve and the hardware, before any sizing."""
+
+    engine: Engine
+    installation: Installation
+    in_force: InForce
+    served: Served | None
+    hardware: Hardware
+    model: ModelSpec
+
+    @property
+    def version(self) -> Version | None:
+        """The version whose rules hold."""
+        return self.installation.version
+
+
+def make_plan(host: Host, request: PlanRequest, *, progress: Callable[[str], None]) -> Planned:
+    """The plan for this machine; raise what reading its parts raises, and DoesNotFit."""
+    found = _measured_if_needed(host, request, find_subject(host, request), progress)
+    problem, warnings = _problem(host, request, found)
+    kept = None if request.replan else _keep(host, request, found, problem)
+    plan = kept.plan if kept else size(problem)
+    return Planned(
+        found.engine,
+        found.installation,
+        found.in_force,
+        found.hardware,
+        found.model,
+        replace(plan, warnings=(*plan.warnings, *warnings)),
+        kept.reason if kept else None,
+        changes_nothing=kept.is_users_own if kept else False,
+    )
+
+
+def size_one(host: Host, request: PlanRequest, *, progress: Callable[[str], None]) -> Planned:
+    """The memory and capacity of one explicit configuration; engine defaults for what is not given."""
+    found = _measured_if_needed(host, request, find_subject(host, request), progress)
+    problem, warnings = _problem(host, request, found)
+    plan = size_explicit(problem)
+    return Planned(
+        found.engine,
+        found.installation,
+        found.in_force,
+        found.hardware,
+        found.model,
+        replace(plan, warnings=(*plan.warnings, *warnings)),
+    )
+
+
+def find_subject(host: Host, request: PlanRequest) -> Subject:
+    """Look at the machine once: engine, model, hardware."""
+    engine, installation = find_engine(host, request)
+    present = installation.managed_by != ABSENT
+    in_force = engine.in_force(host, installation) if present else InForce()
+    model = read_model(host, _model_reference(engine, request, in_force))
+    hardware = request.hardware or read_hardware(host, engine_pids=(in_force.pid,) if in_force.pid else ())
+    served = engine.served(in_force, installation) if present else None
+    return Subject(engine, installation, in_force, served, request.override(hardware), model)
+
+
+def _measured_if_needed(host: Host, request: PlanRequest, found: Subject, progress: Callable[[str], None]) -> Subject:
+    """Measure memory bandwidth where it was asked for and nothing better is known: no rates, no given bandwidth."""
+    hardware = found.hardware
+    if not request.bandwidth or request.hardware or hardware.bandwidth or _recalled(host, found).rates:
+        return found
+    progress("measuring memory bandwidth (about 2 s)")
+    bandwidth, observations = read_bandwidth(host, hardware.cpu, hardware.memory)
+    measured = replace(hardware, bandwidth=bandwidth, observations=(*hardware.observations, *observations))
+    return replace(found, hardware=measured)
+
+
+def find_engine(host: Host, request: PlanRequest) -> tuple[Engine, Installation]:
+    """The engine asked for, or the first one installed; planning goes on without any, as if the newest were there."""
+    wanted = ENGINES if request.engine == "auto" else (engine_named(request.engine),)
+    installations = [(engine, found) for engine in wanted for found in engine.detect(host)[:1]]
+    engine, installation = installations[0] if installations else (wanted[0], absent(wanted[0]))
+    if request.engine_version is None:
+        return engine, installation
+    version = Version.parse(request.engine_version)
+    if version is None:
+        raise UsageError(
+            f"{request.engine_version!r} is not a version of {engine.name}", hint="give numbers, such as 11434"
+        )
+    if installation.version in {None, version}:
+        return engine, replace(installation, version=version, version_text=request.engine_version)
+    return engine, replace(absent(engine), version=version, version_text=request.engine_version)
+
+
+def absent(engine: Engine) -> Installation:
+    """An engine that is not on this machine."""
+    return Installation(engine.name, ABSENT, (engine.name,), None, None, None, detail="not installed")
+
+
+def require_installed(planned: Planned) -> None:
+    """Raise NotInstalled, with the official steps, where there is no engine to apply to."""
+    if planned.installation.managed_by == ABSENT:
+        raise NotInstalled(
+            f"{planned.engine.name} is not installed; nothing was changed",
+            hint="; ".join(planned.engine.install_steps),
+        )
+    if planned.installation.problem:
+        raise Unsupported(planned.installation.problem, hint="; ".join(planned.engine.install_steps))
+
+
+def _model_reference(engine: Engine, request: PlanRequest, in_force: InForce) -> str:
+    if len(request.models) > 1:
+        raise UsageError(f"{engine.name} serves one model per server", hint="give --model once")
+    reference = request.models[0] if request.models else in_force.model_path
+    if reference is None:
+        raise UsageError(
+            f"no model is given and no running {engine.name} serves one", hint="give --model /path/to/model.gguf"
+        )
+    return reference
+
+
+def _problem(host: Host, request: PlanRequest, found: Subject) -> tuple[Problem, tuple[str, ...]]:
+    hardware, model, installation = found.hardware, found.model, found.installation
+    on_gpu = bool(hardware.gpus) and installation.accelerators != ()
+    rates, warnings = _rates(host, request, found, on_gpu=on_gpu)
+    if hardware.gpus and not on_gpu:
+        warnings.append("this build of the engine uses no card: the plan is for the processor alone")
+    preferred = None
+    if found.served and found.served.context_was_chosen:
+        preferred = found.served.values.context_tokens
+    problem = Problem(
+        engine=found.engine.name,
+        engine_version=installation.version_text,
+        hardware=hardware,
+        model=model,
+        workload=request.workload,
+        policy=request.policy,
+        fixed=request.fixed,
+        rates=rates,
+        memory=found.engine.memory_model(hardware, model, found.version),
+        on_gpu=on_gpu,
+        most_slots=found.engine.most_slots,
+        preferred_context_tokens=preferred,
+    )
+    return problem, tuple(warnings)
+
+
+def _rates(host: Host, request: PlanRequest, found: Subject, *, on_gpu: bool) -> tuple[Rates, list[str]]:
+    """Predicted rates, replaced by those that an earlier verification measured on this machine."""
+    predicted = predict_rates(found.hardware, found.model, request.workload, on_gpu=on_gpu)
+    recalled = _recalled(host, found)
+    warnings = [recalled.warning] if recalled.warning else []
+    if recalled.rates is None:
+        return predicted, warnings
+    return rates_from_measured(recalled.rates, predicted), warnings
+
+
+def _recalled(host: Host, found: Subject) -> Recalled:
+    return read_rates(host, subject(found.hardware, found.model, found.engine.name, found.installation.version_text))
+
+
+def _keep(host: Host, request: PlanRequest, found: Subject, problem: Problem) -> Kept | None:
+    if found.installation.managed_by == ABSENT:
+        return None
+    applied = read_applied_plan(host, found.engine.name).plan
+    if applied is not None:
+        return keep_applied(applied, request.fixed, problem)
+    return keep_served(found.served, request.fixed, problem) if found.served else None
