@@ -1,0 +1,24 @@
+"""Timed requests against a running engine: one, two at once, and many users in a closed loop; and the swap check."""
+
+from __future__ import annotations
+
+from llmops.load.pair import Overlap, TwoRequests, two_requests
+from llmops.load.prompts import random_prompt
+from llmops.load.stream import RequestTiming, stream_one
+from llmops.load.swap import SwapCounters, SwapTraffic, swap_counters, swap_traffic
+from llmops.load.users import LoadResult, users_closed_loop
+
+__all__ = [
+    "LoadResult",
+    "Overlap",
+    "RequestTiming",
+    "SwapCounters",
+    "SwapTraffic",
+    "TwoRequests",
+    "random_prompt",
+    "stream_one",
+    "swap_counters",
+    "swap_traffic",
+    "two_requests",
+    "users_closed_loop",
+]
