@@ -5,9 +5,14 @@ from __future__ import annotations
 from llmops.core.hardware import Bandwidth, Cpu, Gpu, Hardware, Memory, Swap
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.model import AttentionLayer, ModelSpec, TensorGroup
-from llmops.core.plan import MemoryModel, Shape
+from llmops.core.plan import Fixed, MeasuredRates, MemoryModel, Policy, Shape
+from llmops.core.problem import Problem
+from llmops.core.throughput import predict_rates, rates_from_measured
+from llmops.core.workload import DEFAULTS, Workload, WorkloadKind
+from llmops.engines.llama_server.memory import memory_model
 
 GIB = 1024**3
+CHAT = DEFAULTS[WorkloadKind.CHAT]
 
 
 def eight_billion_16_bit() -> ModelSpec:
@@ -87,3 +92,33 @@ def plain_memory(
         )
 
     return budgets
+
+
+def problem(
+    hardware: Hardware,
+    workload: Workload = CHAT,
+    *,
+    fixed: Fixed | None = None,
+    policy: Policy | None = None,
+    measured: MeasuredRates | None = None,
+    preferred_context_tokens: int | None = None,
+) -> Problem:
+    """The 8B model on this machine, as the plan action would put it together."""
+    model = eight_billion_16_bit()
+    on_gpu = bool(hardware.gpus)
+    rates = predict_rates(hardware, model, workload, on_gpu=on_gpu)
+    if measured is not None:
+        rates = rates_from_measured(measured, rates)
+    return Problem(
+        engine="llama-server",
+        engine_version=None,
+        hardware=hardware,
+        model=model,
+        workload=workload,
+        policy=policy or Policy(),
+        fixed=fixed or Fixed(),
+        rates=rates,
+        memory=memory_model(hardware, model, None),
+        on_gpu=on_gpu,
+        preferred_context_tokens=preferred_context_tokens,
+    )

@@ -11,43 +11,11 @@ from hypothesis import strategies as st
 from llmops.core.errors import DoesNotFit
 from llmops.core.hardware import Hardware
 from llmops.core.plan import Fixed, MeasuredRates, Plan, Policy
-from llmops.core.problem import Problem
 from llmops.core.sizing import fits, size, size_explicit
-from llmops.core.throughput import predict_rates, rates_from_measured
 from llmops.core.workload import DEFAULTS, Workload, WorkloadKind, in_flight_requests
-from llmops.engines.llama_server.memory import memory_model
-from tests.unit.core.example_models import GIB, cpu_host, eight_billion_16_bit, one_card
+from tests.unit.core.example_models import GIB, cpu_host, eight_billion_16_bit, one_card, problem
 
 CHAT = DEFAULTS[WorkloadKind.CHAT]
-
-
-def problem(
-    hardware: Hardware,
-    workload: Workload = CHAT,
-    *,
-    fixed: Fixed | None = None,
-    policy: Policy | None = None,
-    measured: MeasuredRates | None = None,
-    preferred_context_tokens: int | None = None,
-) -> Problem:
-    model = eight_billion_16_bit()
-    on_gpu = bool(hardware.gpus)
-    rates = predict_rates(hardware, model, workload, on_gpu=on_gpu)
-    if measured is not None:
-        rates = rates_from_measured(measured, rates)
-    return Problem(
-        engine="llama-server",
-        engine_version=None,
-        hardware=hardware,
-        model=model,
-        workload=workload,
-        policy=policy or Policy(),
-        fixed=fixed or Fixed(),
-        rates=rates,
-        memory=memory_model(hardware, model, None),
-        on_gpu=on_gpu,
-        preferred_context_tokens=preferred_context_tokens,
-    )
 
 
 class TestTheWorkedExamples:
