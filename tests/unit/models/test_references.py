@@ -1,0 +1,37 @@
+"""What --model may name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llmops.core.errors import UnreadableInput, UsageError
+from llmops.models import read_model
+from tests.doubles import gguf_files as made
+from tests.unit.models.disk import Disk
+
+HOST = Disk().as_host()
+
+
+@pytest.mark.parametrize("name", ["m.gguf", "M.GGUF", "sha256-0a1b"])
+def test_a_file(tmp_path: Path, name: str) -> None:
+    path = made.write(tmp_path / name, made.model_metadata(), made.model_tensors())
+    assert read_model(HOST, str(path)).reference == str(path)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInput, match="no such file"):
+        read_model(HOST, str(tmp_path / "absent.gguf"))
+
+
+@pytest.mark.parametrize("reference", ["qwen3:8b", "org/repository", "", "/"])
+def test_references_that_cannot_be_read_yet(reference: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        read_model(HOST, reference)
+    assert ".gguf" in (refused.value.hint or "")
+
+
+def test_a_directory(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a model that llmops can read"):
+        read_model(HOST, str(tmp_path))
