@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import random
 
 import pytest
@@ -59,7 +60,7 @@ def test_another_slot_never_makes_waiting_likelier_while_batching_pays(
         return service * (1.0 + slowdown * (streams - 1))
 
     chances = [waiting(users, think, slots, service_seconds).probability for slots in range(1, users + 1)]
-    assert all(later <= earlier + 1e-9 for earlier, later in zip(chances, chances[1:], strict=False))
+    assert all(later <= earlier + 1e-9 for earlier, later in itertools.pairwise(chances))
     assert chances[-1] == 0.0
 
 
