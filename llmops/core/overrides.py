@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import TypeVar
 
 from llmops.core.errors import UsageError
-from llmops.core.hardware import Bandwidth, Cpu, Gpu, Hardware, Memory, Observation
+from llmops.core.hardware import Bandwidth, Gpu, Hardware, Memory, Observation
 from llmops.core.units import format_bytes, parse_bytes, parse_rate
 
 GIVEN = "given"
@@ -82,17 +82,12 @@ def _with_memory(hardware: Hardware, total: int | None, available: int | None) -
     probed = hardware.memory
     if total is not None:
         memory = Memory(total_bytes=total, available_bytes=total if available is None else available)
-        given = ("memory.total_bytes", "memory.available_bytes")
+        given = {"memory.total_bytes", "memory.available_bytes"}
     else:
         memory = replace(probed, available_bytes=available, limit_available_bytes=None, held_by_engine_bytes=0)
-        given = ("memory.available_bytes",)
-    kept = {name for name in (f"memory.{field.name}" for field in fields(Memory)) if not _same(name, memory, probed)}
-    return _given(replace(hardware, memory=memory), *given, cleared=tuple(sorted(kept - set(given))))
-
-
-def _same(quantity: str, memory: Memory, probed: Memory) -> bool:
-    name = quantity.removeprefix("memory.")
-    return bool(getattr(memory, name) == getattr(probed, name))
+        given = {"memory.available_bytes"}
+    changed = {f"memory.{row.name}" for row in fields(Memory) if getattr(memory, row.name) != getattr(probed, row.name)}
+    return _given(replace(hardware, memory=memory), *sorted(given), cleared=tuple(sorted(changed - given)))
 
 
 def _with_cores(hardware: Hardware, cores: int) -> Hardware:

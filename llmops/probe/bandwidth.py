@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from llmops.core.hardware import Bandwidth, Cpu, Memory, Observation
-from llmops.core.units import GIB, MIB, format_bytes
+from llmops.core.units import GIB, format_bytes
 from llmops.host import Host
 from llmops.probe.busy import busy_reason
 from llmops.probe.sources import Notes
@@ -17,10 +17,9 @@ CACHE_MULTIPLE = 4
 MINIMUM_WANTED_BYTES = GIB
 AVAILABLE_SHARE = 4
 PASSES = 7
-# Writing is slower than reading (every page is given out and cleared); passes need the rest of the three seconds.
-WRITING_SECONDS = 1.2
-CALIBRATION_BYTES = 64 * MIB
-CALIBRATION_BYTES_PER_THREAD = 4 * MIB
+# After a buffer that could not be written in time (every page is given out and cleared) there is time for less.
+SECOND_TRY_SHARE = 4
+SECOND_TRY_PASSES = 3
 # Passes of an idle machine differ by a few percent; a quarter is the accuracy that is promised.
 LARGEST_RELIABLE_SPREAD = 0.25
 
@@ -29,11 +28,11 @@ _SOURCE = "libc memchr over written private buffers, all usable threads at once"
 
 @dataclass(frozen=True)
 class _Buffer:
-    """The size to read, why it is smaller than wanted (if so), and whether it is too small for the cache."""
+    """The size to read, what the cache makes necessary, and why it is smaller than wanted (if so)."""
 
     size_bytes: int
+    needed_bytes: int
     reason: str | None
-    cached: bool
 
 
 def read_bandwidth(host: Host, cpu: Cpu, memory: Memory) -> tuple[Bandwidth, tuple[Observation, ...]]:
@@ -43,40 +42,40 @@ def read_bandwidth(host: Host, cpu: Cpu, memory: Memory) -> tuple[Bandwidth, tup
         return _result(_nothing("the available memory is unknown, so no buffer is safe"))
     threads = cpu.usable_threads or 1
     busy = busy_reason(host, cpu.logical_cpus or 1)
-    cap_bytes = min(rooms) // AVAILABLE_SHARE
+    buffer = _buffer(cpu, min(rooms) // AVAILABLE_SHARE)
     try:
-        buffer = _buffer(cpu, cap_bytes, _writable_bytes(host, threads, cap_bytes))
-        seconds = host.memory_read_seconds(buffer.size_bytes, threads, PASSES)
+        return _result(_judge(buffer, threads, host.memory_read_seconds(buffer.size_bytes, threads, PASSES), busy))
+    except TimeoutError:
+        smaller = _second_buffer(buffer)
     except OSError as error:
         return _result(_nothing(f"the buffers were refused: {error}"))
-    return _result(_judge(buffer, threads, seconds, busy))
+    try:
+        seconds = host.memory_read_seconds(smaller.size_bytes, threads, SECOND_TRY_PASSES)
+    except OSError as error:
+        return _result(_nothing(f"memory is given out too slowly: {error}"))
+    return _result(_judge(smaller, threads, seconds, busy))
 
 
-def _writable_bytes(host: Host, threads: int, cap_bytes: int) -> int | None:
-    """How much can be written in the time for it, from a small trial; None where the clock shows nothing."""
-    trial_bytes = min(cap_bytes, max(CALIBRATION_BYTES, CALIBRATION_BYTES_PER_THREAD * threads))
-    begun = host.monotonic()
-    host.memory_read_seconds(trial_bytes, threads, 1)
-    elapsed = host.monotonic() - begun
-    return int(trial_bytes / elapsed * WRITING_SECONDS) if elapsed > 0 else None
-
-
-def _buffer(cpu: Cpu, cap_bytes: int, writable_bytes: int | None) -> _Buffer:
+def _buffer(cpu: Cpu, cap_bytes: int) -> _Buffer:
     cache = cpu.last_level_cache_bytes
     needed = CACHE_MULTIPLE * cache if cache else MINIMUM_WANTED_BYTES
     wanted = max(needed, MINIMUM_WANTED_BYTES)
-    size, reason = wanted, None
-    if cap_bytes < size:
-        size = cap_bytes
-        reason = f"capped at a quarter of the available memory: {format_bytes(size)} of {format_bytes(wanted)} wanted"
-    if writable_bytes is not None and writable_bytes < size:
-        size = writable_bytes
-        reason = f"cut to what can be written in time: {format_bytes(size)} of {format_bytes(wanted)} wanted"
-    return _Buffer(size, reason, size < needed)
+    if cap_bytes >= wanted:
+        return _Buffer(wanted, needed, None)
+    reason = f"capped at a quarter of the available memory: {format_bytes(cap_bytes)} of {format_bytes(wanted)} wanted"
+    return _Buffer(cap_bytes, needed, reason)
+
+
+def _second_buffer(buffer: _Buffer) -> _Buffer:
+    size = buffer.size_bytes // SECOND_TRY_SHARE
+    reason = f"cut to {format_bytes(size)}: {format_bytes(buffer.size_bytes)} could not be written in time"
+    return _Buffer(size, buffer.needed_bytes, reason)
 
 
 def _judge(buffer: _Buffer, threads: int, seconds: tuple[float, ...], busy: str | None) -> Bandwidth:
-    middle = median(seconds)
+    middle = median(seconds) if seconds else 0.0
+    if middle <= 0:
+        return _nothing("no pass was timed")
     spread = (max(seconds) - min(seconds)) / middle
     doubts = []
     if busy:
@@ -85,7 +84,7 @@ def _judge(buffer: _Buffer, threads: int, seconds: tuple[float, ...], busy: str 
         doubts.append(f"the passes differ by {spread:.0%}")
     if len(seconds) < 2:
         doubts.append("there was time for one pass only")
-    if buffer.cached:
+    if buffer.size_bytes < buffer.needed_bytes:
         doubts.append("the buffers are too small for this cache, so part of the read may come from it")
     reasons = [*([buffer.reason] if buffer.reason else []), *doubts]
     return Bandwidth(
