@@ -68,7 +68,9 @@ def _command_name(words: tuple[str, ...]) -> str:
     return next((word for word in words if word in COMMANDS), "llmops")
 
 
-@click.group(cls=Application, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    "llmops", cls=Application, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="llmops")
 @common_options
 def application() -> None:

@@ -28,14 +28,35 @@ def build_host(snapshot: str | None = None) -> Host:
     return RecordedHost.load(Path(snapshot))
 
 
+def build_mutable_host() -> MutableHost:
+    """This machine, with the right to change it."""
+    from llmops.host.local import LocalHost
+
+    return LocalHost()
+
+
+@contextmanager
+def reading_host(snapshot: str | None = None) -> Iterator[Host]:
+    """A host to look at; a question that a recording has no answer to is unreadable input, never a made-up answer."""
+    if snapshot is None:
+        yield build_host()
+        return
+    from llmops.host.recorded import NeverRecorded
+
+    try:
+        yield build_host(snapshot)
+    except NeverRecorded as error:
+        hint = "record the machine again with this llmops: llmops snapshot DIR"
+        raise UnreadableInput(f"recording {snapshot}: {error}", hint=hint) from None
+
+
 @contextmanager
 def changing_host() -> Iterator[MutableHost]:
     """This machine, to be changed: signals that end the process become Interrupted, so that undo can run."""
-    from llmops.host.local import LocalHost
     from llmops.host.local.signals import interruptible
 
     with interruptible():
-        yield LocalHost()
+        yield build_mutable_host()
 
 
 def configuration_places() -> tuple[str, ...]:

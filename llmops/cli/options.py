@@ -53,6 +53,14 @@ def config_option(function: F) -> F:
     )
 
 
+def planning_options(function: F) -> F:
+    """What plan, tune, render, apply and size share."""
+    from llmops.cli.option_table import PLANNING
+
+    function = click.option("--explain", is_flag=True, help="Every number with formula, inputs and source.")(function)
+    return table_options(PLANNING)(config_option(snapshot_option(function)))
+
+
 def _declarations(spec: OptionSpec) -> tuple[str, ...]:
     from llmops.cli.option_table import SWITCHES
 

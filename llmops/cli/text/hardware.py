@@ -62,6 +62,8 @@ def _memory_rows(memory: Memory) -> tuple[tuple[str, str | None], ...]:
 def _swap_rows(swap: Swap) -> tuple[tuple[str, str | None], ...]:
     if swap.total_bytes is None:
         return (("swap", _UNKNOWN),)
+    if swap.total_bytes == 0:
+        return (("swap", "none"),)
     kind = f"{swap.kind}, " if swap.kind else ""
     return (("swap", f"{kind}{format_bytes(swap.total_bytes)}, {_size(swap.used_bytes)} used"),)
 
@@ -101,7 +103,7 @@ def _observations_text(hardware: Hardware, *, with_sources: bool) -> str:
     missing = [(row.quantity, f"{row.reason} ({row.source})") for row in hardware.observations if row.reason]
     parts = []
     if missing:
-        parts.append(heading("Not observed") + "\n" + pairs(missing))
+        parts.append(heading("No value for") + "\n" + pairs(missing))
     if with_sources:
         seen = [(row.quantity, row.source) for row in hardware.observations if not row.reason]
         parts.append(heading("Sources") + "\n" + pairs(seen))

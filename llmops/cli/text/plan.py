@@ -19,12 +19,14 @@ _BINDS = {
 }
 
 
-def plan_text(plan: Plan) -> str:
+def plan_text(plan: Plan, *, title: str = "Plan") -> str:
     """Summary, memory table, speed table and warnings."""
-    return sections((summary_text(plan), budget_text(plan.budgets), speed_text(plan.speeds), warnings_text(plan)))
+    return sections(
+        (summary_text(plan, title), budget_text(plan.budgets), speed_text(plan.speeds), warnings_text(plan))
+    )
 
 
-def summary_text(plan: Plan) -> str:
+def summary_text(plan: Plan, title: str) -> str:
     """The numbers that decide how the engine serves."""
     model, workload = plan.model, plan.workload
     version = f" {plan.engine_version}" if plan.engine_version else ""
@@ -41,14 +43,14 @@ def summary_text(plan: Plan) -> str:
         ("load", f"{workload.users} users, {workload.kind.value}, {turn}: {plan.in_flight:.1f} requests in flight"),
         ("slots", f"{plan.slots} at once, {plan.context_tokens_per_slot:,} tokens each ({plan.cache_tokens:,}{pool})"),
         ("waiting", f"{plan.wait_probability:.0%} of requests wait, {plan.wait_seconds_mean:.1f} s on average"),
-        ("queue", f"{plan.queue_requests} requests are served within {plan.policy.patience_seconds:g} s"),
+        ("queue", f"{plan.queue_requests} waiting requests are served in {plan.policy.patience_seconds:g} s"),
         ("cache", f"{cache}, flash attention {plan.flash_attention}"),
         ("threads", _threads(plan)),
         ("batch", f"{plan.batch_tokens:,} tokens per step, {plan.ubatch_tokens:,} per pass"),
         ("prompt cache", f"{format_bytes(plan.prompt_cache_bytes)}, {plan.context_checkpoints} checkpoints per slot"),
         ("bound by", _BINDS.get(plan.binding_constraint, plan.binding_constraint)),
     )
-    return heading(f"Plan for {plan.engine}{version}") + "\n" + pairs(rows)
+    return heading(f"{title} for {plan.engine}{version}") + "\n" + pairs(rows)
 
 
 def _threads(plan: Plan) -> str:

@@ -1,0 +1,1 @@
+"""One file per command; each has one `command`, imported only when it runs."""

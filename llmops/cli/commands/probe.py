@@ -1,0 +1,36 @@
+"""llmops probe: what this machine is."""
+
+from __future__ import annotations
+
+import click
+
+from llmops.cli.hosts import reading_host
+from llmops.cli.options import common_options, snapshot_option
+from llmops.cli.result import Result, Status
+from llmops.cli.session import Session
+
+
+@click.command("probe")
+@click.option("--bandwidth", is_flag=True, help="Also measure how fast memory is read (under 3 s).")
+@snapshot_option
+@common_options
+@click.pass_obj
+def command(session: Session, /, *, bandwidth: bool, snapshot: str | None) -> Result:
+    """Show what this machine is, each value with its source.
+
+    Nothing is guessed: what could not be observed is listed with the reason. `--output json` is what --hardware reads.
+    """
+    from llmops.core.documents import hardware_document
+    from llmops.probe import read_hardware
+
+    with reading_host(snapshot) as host:
+        if bandwidth:
+            session.progress("measuring memory bandwidth")
+        hardware = read_hardware(host, bandwidth=bandwidth)
+
+    def text() -> str:
+        from llmops.cli.text.hardware import hardware_text
+
+        return hardware_text(hardware, with_sources=session.verbose)
+
+    return Result("probe", Status.OK, data={"hardware": hardware_document(hardware)}, text=text)

@@ -1,0 +1,85 @@
+"""What the planning commands share: settings in, plan and its documents out."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from llmops.cli.request import check_context, plan_request
+from llmops.cli.settings import Settings, read_settings
+from llmops.core.documents import hardware_document, plan_document
+from llmops.core.serialization import encode
+
+if TYPE_CHECKING:
+    from llmops.actions.plan import Planned
+    from llmops.cli.session import Session
+    from llmops.engines.base import Setting
+    from llmops.host import Host
+
+
+def planned_for(
+    host: Host, flags: Mapping[str, Any], session: Session, *, live: bool, replan: bool = False
+) -> tuple[Planned, Settings]:
+    """Make the plan that the options ask for; `live` is False for a recording, which cannot be measured."""
+    from llmops.actions.plan import make_plan
+
+    settings = read_settings(flags, flags["config"], search=live)
+    planned = make_plan(host, plan_request(settings, replan=replan, measure=live), progress=session.progress)
+    check_context(settings, planned.model)
+    return planned, settings
+
+
+def planned_data(planned: Planned, settings: Settings) -> dict[str, Any]:
+    """The `data` of a command that planned."""
+    words = planned.engine.settings(planned.plan, planned.installation)
+    installation = planned.installation
+    return {
+        "hardware": hardware_document(planned.hardware),
+        **plan_document(planned.plan, environment=_environment(words), arguments=_arguments(words)),
+        "installation": {
+            "managed_by": installation.managed_by,
+            "command": list(installation.command),
+            "version": installation.version_text,
+            "unit": installation.unit,
+            "detail": installation.detail,
+        },
+        "kept": planned.kept,
+        "settings": [{"name": row.name, "value": encode(row.value), "source": row.source} for row in settings.rows()],
+    }
+
+
+def _environment(words: tuple[Setting, ...]) -> dict[str, str]:
+    return {setting.name: setting.value or "" for setting in words if setting.environment}
+
+
+def _arguments(words: tuple[Setting, ...]) -> tuple[str, ...]:
+    flags = [(setting.name, setting.value) for setting in words if not setting.environment]
+    return tuple(word for name, value in flags for word in (name, value) if word is not None)
+
+
+def planned_text(planned: Planned, settings: Settings, *, explain: bool, title: str = "Plan") -> str:
+    """The plan for people; with `explain` also every reason and where each option came from."""
+    from llmops.cli.text.layout import sections, wrapped
+    from llmops.cli.text.plan import plan_text, reasons_text, settings_text
+
+    parts = [plan_text(planned.plan, title=title)]
+    if planned.kept:
+        parts.append(wrapped(f"Kept as it is: {planned.kept}.", first="", rest=""))
+    if explain:
+        parts += [reasons_text(planned.plan.reasons), settings_text(settings.rows())]
+    return sections(parts)
+
+
+def same_words(session: Session, verb: str, *more: str) -> str:
+    """The command line of this run with another verb: the next command to type."""
+    kept, skip = [], False
+    for word in session.words:
+        if skip or word == "--explain" or word.startswith("--output="):
+            skip = False
+        elif word == "--output":
+            skip = True
+        else:
+            kept.append(word)
+    place = next((number for number, word in enumerate(kept) if not word.startswith("-")), 0)
+    return shlex.join(["llmops", *kept[:place], verb, *more, *kept[place + 1 :]])

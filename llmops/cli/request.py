@@ -1,0 +1,163 @@
+"""From the values asked for to what the core plans with: workload, policy, fixed values, hardware."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from llmops.cli.hosts import read_input
+from llmops.core.errors import UnreadableInput, Unsupported, UsageError
+from llmops.core.plan import Fixed, Policy
+from llmops.core.workload import Workload, WorkloadKind
+
+if TYPE_CHECKING:
+    from llmops.actions.plan import PlanRequest
+    from llmops.cli.settings import Settings
+    from llmops.core.hardware import Hardware
+    from llmops.core.model import ModelSpec
+
+PLANNED_ENGINES = ("llama-server",)
+_EXACT_CACHE_TYPES = frozenset({"f32", "f16", "bf16"})
+
+
+def supported_engine(settings: Settings) -> str:
+    """The engine asked for; raise Unsupported for one that this llmops cannot configure yet."""
+    engine: str = settings.value("engine")
+    if engine != "auto" and engine not in PLANNED_ENGINES:
+        raise Unsupported(
+            f"this llmops cannot configure {engine} yet", hint=f"engines it can configure: {', '.join(PLANNED_ENGINES)}"
+        )
+    return engine
+
+
+def plan_request(settings: Settings, *, replan: bool = False, measure: bool = False) -> PlanRequest:
+    """The request for the actions; `measure` lets memory bandwidth be measured where nothing better is known."""
+    from llmops.actions.plan import PlanRequest
+
+    hardware = settings.value("hardware")
+    return PlanRequest(
+        workload=workload_of(settings),
+        policy=policy_of(settings),
+        fixed=fixed_of(settings),
+        engine=supported_engine(settings),
+        engine_version=settings.value("engine-version"),
+        models=settings.value("model") or (),
+        hardware=None if hardware is None else hardware_from_file(hardware),
+        override=lambda probed: overridden(probed, settings),
+        bandwidth=measure,
+        replan=replan,
+    )
+
+
+def check_context(settings: Settings, model: ModelSpec) -> None:
+    """Raise UsageError for a context that was asked for and that the model was never trained on."""
+    context, trained = settings.value("context"), model.context_tokens_trained
+    if settings.is_given("context") and context > trained:
+        raise UsageError(
+            f"--context {context} is more than the {trained} tokens that {model.reference} was trained on",
+            hint=f"ask for at most {trained}, or take another model",
+        )
+
+
+def workload_of(settings: Settings) -> Workload:
+    """Who uses the server."""
+    return Workload(
+        kind=WorkloadKind(settings.value("workload")),
+        users=settings.value("users"),
+        turn_seconds=settings.value("turn-seconds"),
+        prompt_tokens=settings.value("prompt-tokens"),
+        reply_tokens=settings.value("reply-tokens"),
+        context_floor_tokens=settings.value("context"),
+        generation_seconds=settings.value("generation-seconds"),
+    )
+
+
+def policy_of(settings: Settings) -> Policy:
+    """What the operator accepts."""
+    return Policy(
+        wait_probability=settings.value("wait-probability"),
+        patience_seconds=settings.value("patience-seconds"),
+        max_gap_seconds=settings.value("max-gap-seconds"),
+        minimum_tokens_per_second=settings.value("min-speed"),
+        protect=settings.value("protect"),
+    )
+
+
+def fixed_of(settings: Settings) -> Fixed:
+    """What is not computed; raise UsageError for values that contradict each other."""
+    type_k, type_v = _cache_types(settings)
+    batch, ubatch, flash = (settings.value(name) for name in ("batch-size", "ubatch-size", "flash-attn"))
+    if batch and ubatch and ubatch > batch:
+        raise UsageError(
+            f"--ubatch-size {ubatch} is larger than --batch-size {batch}", hint="a pass is a part of a step: lower it"
+        )
+    if flash == "off" and type_v is not None and type_v not in _EXACT_CACHE_TYPES:
+        # llama.cpp: "quantized V cache requires flash_attn to be enabled".
+        raise UsageError(
+            f"values in {type_v} need flash attention", hint="leave --flash-attn off out, or keep the values in f16"
+        )
+    return Fixed(
+        slots=settings.value("slots"),
+        context_tokens=settings.value("context") if settings.is_given("context") else None,
+        cache_type_k=type_k,
+        cache_type_v=type_v,
+        queue_requests=settings.value("queue"),
+        batch_tokens=batch,
+        ubatch_tokens=ubatch,
+        kv_unified=settings.value("kv-unified"),
+        swa_full=bool(settings.value("swa-full")),
+        flash_attention=flash,
+    )
+
+
+def _cache_types(settings: Settings) -> tuple[str | None, str | None]:
+    both = settings.value("cache-type")
+    if both == "fp8":
+        raise UsageError("fp8 is a cache type of vLLM, not of llama-server", hint="its 8-bit type is q8_0")
+    both = None if both == "auto" else both
+    return settings.value("cache-type-k") or both, settings.value("cache-type-v") or both
+
+
+def overridden(hardware: Hardware, settings: Settings) -> Hardware:
+    """The hardware with the values that the user gave put in; raise UsageError for impossible ones."""
+    from llmops.core.overrides import override_hardware, parse_gpu
+
+    cards = settings.value("gpu")
+    return override_hardware(
+        hardware,
+        ram_bytes=settings.value("ram"),
+        ram_available_bytes=settings.value("ram-available"),
+        swap_bytes=settings.value("swap"),
+        cores=settings.value("cores"),
+        bandwidth_bytes_per_second=settings.value("bandwidth"),
+        gpus=None if cards is None else tuple(parse_gpu(card) for card in cards),
+        no_gpu=bool(settings.value("no-gpu")),
+    )
+
+
+def hardware_from_file(path: str) -> Hardware:
+    """The hardware in a saved `probe --output json`, or in its `data.hardware` alone."""
+    from llmops.core.documents import hardware_from_document
+
+    document = json_input(path, "hardware file")
+    if isinstance(document, dict):
+        document = document.get("data", document)
+    if isinstance(document, dict):
+        document = document.get("hardware", document)
+    return hardware_from_document(document, f"hardware file {path}")
+
+
+def json_input(path: str, what: str) -> object:
+    """The JSON of a file that the user named; raise UnreadableInput with its name."""
+    text = read_input(path, what)
+    try:
+        document: object = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableInput(f"{what} {path}: not JSON: {' '.join(str(error).split())}") from None
+    if isinstance(document, dict) and document.get("schema", 1) != 1:
+        raise UnreadableInput(f"{what} {path}: its schema is {document['schema']!r}, this llmops reads 1")
+    return document
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not a number")
