@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 from llmops.core.files import RenderedFile
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed, MemoryModel, Plan
-from llmops.core.verification import Expectation
+from llmops.core.verification import Check, Expectation
 from llmops.core.version import Version
 from llmops.host import Host
 
@@ -93,6 +94,32 @@ class Served:
 
 
 @dataclass(frozen=True)
+class Contradiction:
+    """A setting in a file that llmops does not own which says otherwise than the plan.
+
+    `source` is drop_in or environment_file; `setting` is the engine's own word for it.
+    """
+
+    path: str
+    source: str
+    setting: str
+    theirs: str
+    ours: str
+
+    def __str__(self) -> str:
+        return f"{self.path} sets {self.setting} to {self.theirs!r}, the plan to {self.ours!r}"
+
+
+class Health(str, Enum):
+    """What a server says of itself while it starts: nobody answers, loading, ready, or an answer of somebody else."""
+
+    DOWN = "down"
+    LOADING = "loading"
+    READY = "ready"
+    NONSENSE = "nonsense"
+
+
+@dataclass(frozen=True)
 class Launch:
     """How to start the engine as a child process for a trial."""
 
@@ -124,18 +151,51 @@ class Engine(Protocol):
         """What is configured and what really runs."""
         ...
 
-    def settings(self, plan: Plan, installation: Installation) -> tuple[Setting, ...]:
-        """The one list that feeds the rendered files, the launch and the expectations."""
+    def settings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[Setting, ...]:
+        """The one list that feeds the rendered files, the launch and the expectations.
+
+        With `in_force`, what the person chose and no plan decides (address, port, model by another name) is kept.
+        """
+        ...
+
+    def warnings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[str, ...]:
+        """What could not be set, was translated or works against the plan."""
         ...
 
     def files(self, plan: Plan, installation: Installation, in_force: InForce) -> tuple[RenderedFile, ...]:
-        """The files that make the plan live under systemd."""
+        """The files that make the plan live under systemd; a complete unit where the installation has none."""
         ...
 
-    def expectations(self, plan: Plan, installation: Installation) -> tuple[Expectation, ...]:
+    def contradictions(
+        self, host: Host, plan: Plan, installation: Installation, in_force: InForce
+    ) -> tuple[Contradiction, ...]:
+        """What a person's drop-ins and environment files set to another value than the plan does."""
+        ...
+
+    def expectations(
+        self, plan: Plan, installation: Installation, in_force: InForce | None = None
+    ) -> tuple[Expectation, ...]:
         """What must be seen once the plan is live."""
+        ...
+
+    def checks(
+        self, expectations: tuple[Expectation, ...], installation: Installation, in_force: InForce
+    ) -> tuple[Check, ...]:
+        """Each expectation compared with what was seen; what could not be seen is not evaluated."""
+        ...
+
+    def health(self, host: Host, url: str) -> Health:
+        """Whether the server is ready to serve."""
+        ...
+
+    def require_usable(self, installation: Installation) -> None:
+        """Raise Misconfigured for a program that does not run, TooOld for one that lacks what every plan needs."""
         ...
 
     def launch(self, plan: Plan, installation: Installation, port: int) -> Launch:
         """The same settings as a child process on loopback."""
+        ...
+
+    def last_words(self, exit_code: int, output: str) -> str:
+        """Why a child that ended early did so, and what to do, from its exit code and log."""
         ...

@@ -1,0 +1,128 @@
+"""The command line that makes a plan live: the person's own words, with only the planned options replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llmops.core.errors import Misconfigured
+from llmops.core.plan import Plan
+from llmops.engines.base import InForce, Installation, Setting
+from llmops.engines.llama_server import options
+from llmops.engines.llama_server.arguments import (
+    Argument,
+    find,
+    modernised,
+    program_length,
+    read_arguments,
+    value_of,
+    without,
+)
+from llmops.engines.llama_server.endpoint import read_endpoint
+from llmops.engines.llama_server.options import Option
+from llmops.engines.llama_server.settings import compose
+
+# Options that plans leave alone but that work against them.
+_WORKS_AGAINST: dict[str, str] = {
+    "--no-cont-batching": "new prompts wait until nobody is generating",
+    "-nocb": "new prompts wait until nobody is generating",
+    "--context-shift": "the oldest half of a conversation is dropped without a word when it is full",
+}
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """The words to start the server with, the settings among them that llmops decided, and what to tell the person."""
+
+    words: tuple[str, ...]
+    settings: tuple[Setting, ...]
+    warnings: tuple[str, ...]
+
+
+def build(plan: Plan, installation: Installation, in_force: InForce | None = None) -> CommandLine:
+    """Raise TooOld for a binary without the flags that a plan needs, Misconfigured for words that cannot be kept."""
+    program, present = _present(installation, in_force)
+    arguments = read_arguments(present, installation.flags, installation.valued_flags)
+    _refuse_router(arguments)
+    draft = compose(plan, installation, memory_locked=_memory_locked(arguments))
+    own: list[Setting] = []
+    replaced: list[Option] = [options.HOST, options.PORT, *options.PLANNED]
+    if not _model_stays(plan, arguments, in_force):
+        own.append(Setting("--model", model_path(plan)))
+        replaced.append(options.MODEL)
+    endpoint = read_endpoint(arguments, in_force)
+    own += [Setting("--host", endpoint.host), Setting("--port", endpoint.port)]
+    settings = (*own, *draft.settings)
+    kept, warnings = _kept(without(arguments, replaced), installation)
+    words = (*program, *(word for argument in kept for word in argument.words), *setting_words(settings))
+    return CommandLine(words, settings, (*draft.warnings, *warnings))
+
+
+def setting_words(settings: Sequence[Setting]) -> tuple[str, ...]:
+    """Settings as the words of a command line."""
+    return tuple(
+        word
+        for setting in settings
+        for word in ((setting.name,) if setting.value is None else (setting.name, setting.value))
+    )
+
+
+def model_path(plan: Plan) -> str:
+    """The file that the plan was made for: the first part of a split model."""
+    return plan.model.source_paths[0] if plan.model.source_paths else plan.model.reference
+
+
+def _present(installation: Installation, in_force: InForce | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words that start the program, and the person's arguments after them."""
+    if installation.unit is None or in_force is None:
+        running = (in_force.arguments or ()) if in_force is not None and installation.managed_by == "process" else ()
+        length = program_length(running)
+        return installation.command, running[length:] if length else ()
+    words = in_force.user_arguments
+    length = None if words is None else program_length(words)
+    if words is None or length is None:
+        raise Misconfigured(
+            f"{installation.unit} does not start llama-server with words that llmops can keep: "
+            f"{' '.join(words) if words else 'its ExecStart= holds variables that are not known'}",
+            hint="write the llama-server command itself into ExecStart= of the unit, then run this again",
+        )
+    return words[:length], words[length:]
+
+
+def _refuse_router(arguments: Sequence[Argument]) -> None:
+    for argument in arguments:
+        if argument.flag in options.ROUTER:
+            raise Misconfigured(
+                f"this server starts a child for each of several models ({argument.flag}), which llmops cannot tune",
+                hint="serve one model per unit with --model",
+            )
+
+
+def _memory_locked(arguments: Sequence[Argument]) -> bool:
+    said = [argument for argument in arguments if argument.flag in options.LOAD_MODE.every_spelling]
+    return any(argument.flag == "--mlock" or "mlock" in "".join(argument.values) for argument in said)
+
+
+def _model_stays(plan: Plan, arguments: Sequence[Argument], in_force: InForce | None) -> bool:
+    """True when the server already names the plan's model in its own way: by path, repository or variable."""
+    if in_force is None:
+        return False
+    wanted = {model_path(plan), plan.model.reference, *plan.model.source_paths}
+    if value_of(arguments, options.MODEL) in wanted:
+        return True
+    named = find(arguments, options.MODEL) is not None or any(
+        options.option_of_variable(name) is options.MODEL
+        for name, _ in (*(in_force.environment or ()), *(in_force.configured_environment or ()))
+    )
+    return named and in_force.model_path in wanted
+
+
+def _kept(arguments: Sequence[Argument], installation: Installation) -> tuple[tuple[Argument, ...], tuple[str, ...]]:
+    known = installation.flags
+    kept, warnings = (tuple(arguments), ()) if known is None else modernised(arguments, known)
+    against = tuple(
+        f"{argument.flag} is kept, but: {_WORKS_AGAINST[argument.flag]}"
+        for argument in kept
+        if argument.flag in _WORKS_AGAINST
+    )
+    return kept, (*warnings, *against)

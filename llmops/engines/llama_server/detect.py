@@ -1,0 +1,185 @@
+"""Which llama-servers are on a machine: in units, containers, loose processes, on disk, and the embedded one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from llmops import systemd
+from llmops.core.errors import LlmopsError
+from llmops.engines.base import Installation
+from llmops.engines.llama_server.arguments import EMBEDDED_MODULE, PROGRAM, program_length
+from llmops.engines.llama_server.containers import Container, container_of, is_snap, list_containers
+from llmops.engines.llama_server.programs import Answers, ask, embedded_answers, embedded_command, find_programs
+from llmops.engines.llama_server.unit import exec_words
+from llmops.host import Host, ProcessInfo
+
+NAME = "llama-server"
+UNIT_DIRECTORIES = (
+    "/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+)  # fmt: skip
+# Programs that start a llama-server of their own for every model; theirs are not ours to tune.
+_OWNERS = frozenset({"ollama", PROGRAM, "llama-swap", "lms", "localai"})
+_DELETED = " (deleted)"  # what /proc/PID/exe says after an upgrade of the program
+
+
+@dataclass
+class Machine:
+    """What detection has seen so far: each program is asked once."""
+
+    host: Host
+    servers: tuple[ProcessInfo, ...]
+    answers: dict[tuple[str, ...], Answers]
+
+    def installation(self, managed_by: str, command: tuple[str, ...], **rest: Any) -> Installation:
+        """An installation with what its program says of itself."""
+        said = self.answers.get(command)
+        if said is None:
+            said = self.answers[command] = ask(self.host, command)
+        known = Installation(
+            engine=NAME,
+            managed_by=managed_by,
+            command=command,
+            version=said.version,
+            version_text=said.version_text,
+            flags=said.flags,
+            accelerators=said.accelerators,
+            valued_flags=said.valued_flags,
+            problem=said.problem,
+        )
+        return replace(known, **rest)
+
+
+def detect(host: Host) -> tuple[Installation, ...]:
+    """Every llama-server: running units, other units, containers, processes, programs on disk, the embedded one."""
+    processes = host.processes()
+    machine = Machine(host, _servers(processes), {})
+    units = tuple(_units(machine))
+    in_units = {unit.pid for unit in units if unit.pid}
+    loose = [process for process in machine.servers if process.pid not in in_units]
+    containers = tuple(_containers(machine, loose))
+    in_containers = {container.pid for container in containers if container.pid}
+    running = tuple(_process(machine, process) for process in loose if process.pid not in in_containers)
+    named = {word for known in (*units, *running) for word in known.command}
+    programs = tuple(
+        machine.installation("snap" if is_snap(path) else "binary", (path,), detail=path)
+        for path in find_programs(host)
+        if path not in named
+    )
+    return (*sorted(units, key=lambda unit: unit.pid is None), *containers, *running, *programs, *_embedded(machine))
+
+
+def _servers(processes: Iterable[ProcessInfo]) -> tuple[ProcessInfo, ...]:
+    by_pid = {process.pid: process for process in processes}
+    return tuple(
+        process
+        for process in by_pid.values()
+        if program_length(process.argv) is not None and not _is_owned(process, by_pid.get(process.parent_pid or 0))
+    )
+
+
+def _is_owned(process: ProcessInfo, parent: ProcessInfo | None) -> bool:
+    names = {PurePosixPath(word).name for word in (*parent.argv[:1], parent.executable or "")} if parent else set()
+    return bool(names & _OWNERS) or "/ollama/" in (process.executable or "")
+
+
+def _units(machine: Machine) -> Iterator[Installation]:
+    if not systemd.is_booted(machine.host):
+        return
+    grouped = {unit_of(process): process for process in reversed(machine.servers) if unit_of(process)}
+    for name in sorted({*_units_on_disk(machine.host), *(unit for unit in grouped if unit)}):
+        try:
+            found = _unit(machine, name, grouped.get(name))
+        except LlmopsError:  # systemctl is missing or refuses: then nothing can be said of units
+            return
+        if found is not None:
+            yield found
+
+
+def unit_of(process: ProcessInfo) -> str | None:
+    """The system unit that a process belongs to; None for a user's manager, a container or a login."""
+    names = [part for part in (process.control_group or "").split("/") if part.endswith(".service")]
+    return names[0] if len(names) == 1 and not names[0].startswith("user@") else None
+
+
+def _units_on_disk(host: Host) -> Iterator[str]:
+    argv = ("grep", "-rlsE", "--include=*.service", "--include=*.conf", f"{PROGRAM}|{EMBEDDED_MODULE}")
+    try:
+        answer = host.query((*argv, *UNIT_DIRECTORIES))
+    except (OSError, TimeoutError):
+        return
+    for line in answer.stdout.splitlines():
+        path = PurePosixPath(line)
+        name = path.parent.name.removesuffix(".d") if path.suffix == ".conf" else path.name
+        if name.endswith(".service") and not name.endswith("@.service"):
+            yield name
+
+
+def _unit(machine: Machine, name: str, process: ProcessInfo | None) -> Installation | None:
+    files = systemd.unit_files(machine.host, name)
+    words = exec_words(machine.host, name, files) or ()
+    length = program_length(words)
+    if length is None and (process is None or not files):
+        return None
+    pid = process.pid if process else None
+    if length is None and process is not None:
+        command = _command_of(process)
+        return machine.installation("unit", command, unit=name, pid=pid, detail=f"{name} starts it through a script")
+    return machine.installation("unit", _located(machine.host, words[:length]), unit=name, pid=pid, detail=name)
+
+
+def _located(host: Host, words: tuple[str, ...]) -> tuple[str, ...]:
+    """The program without the wrappers before it, with its path."""
+    command = words[-3:] if words[-1] == EMBEDDED_MODULE else words[-1:]
+    return command if command[0].startswith("/") else (host.which(command[0]) or command[0], *command[1:])
+
+
+def _command_of(process: ProcessInfo) -> tuple[str, ...]:
+    length = program_length(process.argv) or 1
+    executable = (process.executable or process.argv[0]).removesuffix(_DELETED)
+    if process.argv[length - 1] == EMBEDDED_MODULE:
+        return (executable, "-m", EMBEDDED_MODULE)
+    said = process.argv[length - 1]
+    return (said if said.startswith("/") else executable,)
+
+
+def _containers(machine: Machine, loose: Iterable[ProcessInfo]) -> Iterator[Installation]:
+    listed = list(list_containers(machine.host))
+    for process in loose:
+        inside = container_of(process)
+        if inside is not None:
+            named = next((one for one in listed if one.identity.startswith(inside.identity)), inside)
+            listed = [one for one in listed if one is not named]
+            yield _in_container(named, process)
+    for container in listed:
+        yield _in_container(container, None)
+
+
+def _in_container(container: Container, process: ProcessInfo | None) -> Installation:
+    return Installation(
+        engine=NAME,
+        managed_by=container.manager,
+        command=process.argv[: program_length(process.argv)] if process else (PROGRAM,),
+        version=None,
+        version_text=None,
+        flags=None,
+        detail=container.description,
+        pid=process.pid if process else None,
+    )
+
+
+def _process(machine: Machine, process: ProcessInfo) -> Installation:
+    command = _command_of(process)
+    managed_by = "snap" if is_snap(process.executable or command[0]) else "process"
+    detail = f"process {process.pid}, in no unit of systemd"
+    return machine.installation(managed_by, command, pid=process.pid, detail=detail)
+
+
+def _embedded(machine: Machine) -> Iterator[Installation]:
+    command = embedded_command()
+    if command is not None:
+        machine.answers[command] = embedded_answers()
+        yield machine.installation("embedded", command, detail="the server that is a part of llmops")

@@ -1,0 +1,122 @@
+"""llama-server behind the engine protocol."""
+
+from __future__ import annotations
+
+import json
+
+from llmops.core.files import RenderedFile
+from llmops.core.hardware import Hardware
+from llmops.core.model import ModelSpec
+from llmops.core.plan import MemoryModel, Plan
+from llmops.core.verification import Check, Expectation
+from llmops.core.version import Version
+from llmops.engines.base import Contradiction, Health, InForce, Installation, Launch, Served, Setting
+from llmops.engines.llama_server import detect as detection
+from llmops.engines.llama_server.checks import checks
+from llmops.engines.llama_server.command import build
+from llmops.engines.llama_server.contradictions import contradictions
+from llmops.engines.llama_server.expectations import expectations
+from llmops.engines.llama_server.failures import last_words
+from llmops.engines.llama_server.files import render_files
+from llmops.engines.llama_server.launch import launch
+from llmops.engines.llama_server.memory import memory_model
+from llmops.engines.llama_server.observe import observe
+from llmops.engines.llama_server.served import served
+from llmops.engines.llama_server.settings import require_usable
+from llmops.engines.llama_server.unit import drop_in_path
+from llmops.host import Host
+
+_LOADING = 503  # every route answers it while the model loads (tools/server/server-http.cpp)
+_READY = 200
+
+
+class LlamaServer:
+    """llama.cpp's HTTP server, as a binary or embedded in llmops."""
+
+    name = detection.NAME
+    most_slots = 256  # LLAMA_MAX_SEQ (src/llama-cparams.h); more is refused at the start
+    install_steps: tuple[str, ...] = (
+        "a package: brew install llama.cpp, or nix profile install nixpkgs#llama-cpp",
+        "a release for Linux: https://github.com/ggml-org/llama.cpp/releases",
+        "from source: cmake -B build && cmake --build build --target llama-server (in a checkout of llama.cpp)",
+        "without any of them: pipx inject llmops 'llmops[embedded]', then llmops tune --trial",
+    )
+
+    def memory_model(self, hardware: Hardware, model: ModelSpec, version: Version | None) -> MemoryModel:
+        """The memory of a ggml server."""
+        return memory_model(hardware, model, version)
+
+    def served(self, in_force: InForce, installation: Installation) -> Served | None:
+        """What runs now in a plan's own terms."""
+        return served(in_force, installation)
+
+    def detect(self, host: Host) -> tuple[Installation, ...]:
+        """Every llama-server on the machine, best candidate first."""
+        return detection.detect(host)
+
+    def in_force(self, host: Host, installation: Installation) -> InForce:
+        """What is configured and what really runs."""
+        return observe(host, installation)
+
+    def settings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[Setting, ...]:
+        """Model, address and every planned option in the words of this binary."""
+        return build(plan, installation, in_force).settings
+
+    def warnings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[str, ...]:
+        """What could not be set, was translated or works against the plan."""
+        return build(plan, installation, in_force).warnings
+
+    def files(self, plan: Plan, installation: Installation, in_force: InForce) -> tuple[RenderedFile, ...]:
+        """Our drop-in for an existing unit, a complete unit where there is none.
+
+        Raises Misconfigured for a server that systemd does not manage, with the lines for its own configuration.
+        """
+        return render_files(plan, installation, in_force)
+
+    def contradictions(
+        self, host: Host, plan: Plan, installation: Installation, in_force: InForce
+    ) -> tuple[Contradiction, ...]:
+        """What a person's drop-ins and environment files set to another value than the plan does."""
+        if installation.unit is None:
+            return ()
+        managed = (drop_in_path(installation.unit),)
+        settings = self.settings(plan, installation, in_force)
+        return contradictions(host, settings, installation.unit, in_force, managed)
+
+    def expectations(
+        self, plan: Plan, installation: Installation, in_force: InForce | None = None
+    ) -> tuple[Expectation, ...]:
+        """What must be seen once the plan is live."""
+        return expectations(plan, installation, in_force)
+
+    def checks(
+        self, expectations: tuple[Expectation, ...], installation: Installation, in_force: InForce
+    ) -> tuple[Check, ...]:
+        """Each expectation compared with what was seen."""
+        return checks(expectations, installation, in_force)
+
+    def health(self, host: Host, url: str) -> Health:
+        """/health: 503 while the model loads, 200 when ready; it needs no API key."""
+        try:
+            answer = host.get(f"{url}/health", timeout_seconds=2.0)
+        except (ConnectionError, TimeoutError):
+            return Health.DOWN
+        try:
+            document = json.loads(answer.body)
+        except (ValueError, RecursionError):
+            return Health.NONSENSE
+        if answer.status == _READY and isinstance(document, dict) and document.get("status") == "ok":
+            return Health.READY
+        return Health.LOADING if answer.status == _LOADING else Health.NONSENSE
+
+    def require_usable(self, installation: Installation) -> None:
+        """Raise Misconfigured for a program that does not run, TooOld for one that lacks what every plan needs."""
+        require_usable(installation)
+
+    def launch(self, plan: Plan, installation: Installation, port: int) -> Launch:
+        """The same settings as a child process on loopback."""
+        return launch(plan, installation, port)
+
+    def last_words(self, exit_code: int, output: str) -> str:
+        """Why a child that ended early did so, and what to do."""
+        return last_words(exit_code, output)

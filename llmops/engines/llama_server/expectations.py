@@ -1,0 +1,34 @@
+"""What must be seen once a plan is live, from the same settings that were rendered."""
+
+from __future__ import annotations
+
+from llmops.core.plan import Plan
+from llmops.core.verification import Expectation
+from llmops.engines.base import InForce, Installation
+from llmops.engines.llama_server.command import build, model_path
+from llmops.engines.llama_server.settings import slot_context_tokens
+from llmops.engines.llama_server.unit import drop_in_path
+
+SET = "set"
+
+
+def expectations(plan: Plan, installation: Installation, in_force: InForce | None) -> tuple[Expectation, ...]:
+    """Command line, the engine's own word, listener, hidden sources; for a unit also what systemd has loaded."""
+    command = build(plan, installation, in_force)
+    found = [Expectation(one.name, "command_line", SET if one.value is None else one.value) for one in command.settings]
+    context = str(slot_context_tokens(plan, installation))
+    found += [
+        Expectation("total_slots", "props", str(plan.slots)),
+        Expectation("slot_context", "props", context),
+        Expectation("model", "props", model_path(plan)),
+        Expectation("every_slot_context", "slots", context),
+        Expectation("listener", "listener", "llama-server"),
+        Expectation("hidden_variables", "environment", "none"),
+        Expectation("hidden_config_keys", "config_file", "none"),
+    ]
+    if installation.unit is not None:
+        if in_force is None or not in_force.unit_file_managed:
+            found.append(Expectation("drop_in", "unit", drop_in_path(installation.unit)))
+        found.append(Expectation("daemon_reload_needed", "unit", "no"))
+        found.append(Expectation("running_command", "unit", "as configured"))
+    return tuple(found)

@@ -1,0 +1,66 @@
+"""The systemd files that make a plan live: our drop-in for an existing unit, or a complete unit."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from llmops.core.errors import Misconfigured
+from llmops.core.files import RenderedFile
+from llmops.core.plan import Plan
+from llmops.engines.base import InForce, Installation
+from llmops.engines.llama_server.command import CommandLine, build, model_path, setting_words
+from llmops.engines.llama_server.settings import compose, require_usable
+from llmops.engines.llama_server.unit import drop_in_path
+
+NEW_UNIT = "llama-server.service"
+_UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
+# What an own unit of llmops can hide from the service, so that it must be shown to it one by one.
+_HOMES = ("/home/", "/root/", "/run/user/")
+_FOREIGN = frozenset({"docker", "podman", "snap"})
+
+
+def render_files(plan: Plan, installation: Installation, in_force: InForce) -> tuple[RenderedFile, ...]:
+    """Raise Misconfigured, TooOld or Unsupported where no file of systemd could make this plan live."""
+    if installation.managed_by in _FOREIGN:
+        raise _foreign(plan, installation)
+    require_usable(installation)
+    command = build(plan, installation, in_force)
+    if installation.unit is not None and not in_force.unit_file_managed:
+        return (_drop_in(command, installation.unit),)
+    return (_complete_unit(plan, command, installation.unit or NEW_UNIT),)
+
+
+def _drop_in(command: CommandLine, unit: str) -> RenderedFile:
+    from llmops.render import render
+
+    content = render("llama-server/drop-in.conf.j2", exec_start=command.words, environment=(), environment_files=())
+    return RenderedFile(drop_in_path(unit), content)
+
+
+def _complete_unit(plan: Plan, command: CommandLine, unit: str) -> RenderedFile:
+    from llmops.render import render
+
+    paths = plan.model.source_paths or (model_path(plan),)
+    program = str(PurePosixPath(command.words[0]).parent)
+    shown = (*paths, program) if program.startswith(_HOMES) else paths
+    content = render(
+        "llama-server/unit.service.j2",
+        exec_start=command.words,
+        environment=(),
+        environment_files=(),
+        description="llama-server, configured by llmops",
+        model_paths=shown,
+        gpu=bool(plan.gpu_layers),
+        user=None,
+    )
+    return RenderedFile(str(_UNIT_DIRECTORY / unit), content)
+
+
+def _foreign(plan: Plan, installation: Installation) -> Misconfigured:
+    """Containers and snaps have their own configuration: the words to put there, without paths of this machine."""
+    words = " ".join(setting_words(compose(plan, installation).settings))
+    where = "the snap's own configuration" if installation.managed_by == "snap" else "the command of the container"
+    return Misconfigured(
+        f"llama-server runs in {installation.detail or installation.managed_by}, which llmops does not change",
+        hint=f"put these words into {where}: {words}",
+    )

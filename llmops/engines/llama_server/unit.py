@@ -1,0 +1,99 @@
+"""A systemd unit as llama-server sees it: the words it starts with, its variables, and which files are whose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from llmops import systemd
+from llmops.host import Host
+from llmops.systemd import UnitFile
+
+DROP_IN_NAME = "zz-llmops.conf"
+_MANAGED_MARK = "# Managed by llmops."
+# Specifiers that systemd.command() resolves from the unit's name alone; others need systemd itself.
+_RESOLVED_SPECIFIERS = frozenset("%nNpitSCLETVhu")
+_SPECIFIER = re.compile(r"%(.)")
+
+
+def drop_in_path(unit: str) -> str:
+    """The only file that llmops writes for a unit that it did not make."""
+    return f"/etc/systemd/system/{unit}.d/{DROP_IN_NAME}"
+
+
+def is_managed(file: UnitFile) -> bool:
+    """Whether llmops wrote this file."""
+    return PurePosixPath(file.path).name == DROP_IN_NAME or file.text.startswith(_MANAGED_MARK)
+
+
+def managed_fragment(files: Sequence[UnitFile]) -> bool:
+    """Whether the unit itself, not only a drop-in, was written by llmops."""
+    return bool(files) and not files[0].path.endswith(".conf") and is_managed(files[0])
+
+
+def user_files(files: Sequence[UnitFile]) -> tuple[UnitFile, ...]:
+    """The unit without our drop-in."""
+    return tuple(file for file in files if PurePosixPath(file.path).name != DROP_IN_NAME)
+
+
+def unmanaged_drop_ins(files: Sequence[UnitFile]) -> tuple[tuple[str, str], ...]:
+    """(path, text) of drop-ins that a person wrote; those of a package are under /usr."""
+    return tuple(
+        (file.path, file.text)
+        for file in files
+        if file.path.endswith(".conf") and not is_managed(file) and not file.path.startswith(("/usr/", "/lib/"))
+    )
+
+
+def exec_words(host: Host, unit: str, files: Sequence[UnitFile]) -> tuple[str, ...] | None:
+    """The words that systemd would start; None where there is no ExecStart= or a specifier cannot be resolved."""
+    said = systemd.values(files, "Service", "ExecStart")
+    if not said:
+        return None
+    value = said[-1][1]
+    if any(name not in _RESOLVED_SPECIFIERS for name in _SPECIFIER.findall(value)):
+        return None
+    try:
+        return systemd.command(value, unit, dict(environment(host, unit, files))).words
+    except ValueError:  # a quote that is not closed: systemd refuses it too
+        return None
+
+
+def environment(host: Host, unit: str, files: Sequence[UnitFile]) -> tuple[tuple[str, str], ...]:
+    """The variables that the unit would start with; those from an EnvironmentFile win over Environment=."""
+    pairs: dict[str, str] = {}
+    for _, value in systemd.values(files, "Service", "Environment"):
+        pairs.update(_pairs_of(value, unit))
+    for _, name, value in environment_file_settings(host, files):
+        pairs[name] = value
+    return tuple(pairs.items())
+
+
+def _pairs_of(value: str, unit: str) -> tuple[tuple[str, str], ...]:
+    try:
+        return systemd.environment_pairs(value, unit)
+    except ValueError:
+        return ()
+
+
+def environment_file_paths(files: Sequence[UnitFile]) -> tuple[str, ...]:
+    """The paths of EnvironmentFile=, in order; the dash that makes one optional left out."""
+    return tuple(value.removeprefix("-") for _, value in systemd.values(files, "Service", "EnvironmentFile"))
+
+
+def environment_file_settings(host: Host, files: Sequence[UnitFile]) -> Iterator[tuple[str, str, str]]:
+    """(path, name, value) of every variable in the environment files that can be read."""
+    for path in environment_file_paths(files):
+        try:
+            text = host.read_text(path)
+        except OSError:  # optional and absent, or not ours to read
+            continue
+        for name, value in systemd.environment_file_pairs(text):
+            yield path, name, value
+
+
+def working_directory(files: Sequence[UnitFile]) -> str | None:
+    """Where relative paths of the command line start."""
+    said = systemd.values(files, "Service", "WorkingDirectory")
+    return said[-1][1].removeprefix("-") if said else None
