@@ -1,0 +1,155 @@
+"""The real pynvml against a stand-in for NVIDIA's library that is compiled here and driven by a scenario file."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from llmops.core.hardware import Gpu, GpuProcess, GpuReading
+from llmops.core.serialization import decode
+
+pytestmark = pytest.mark.native
+
+ROOT = Path(__file__).parents[2]
+DOUBLE = ROOT / "tests/doubles/nvml"
+PROGRAM = """
+import json
+from llmops.core.serialization import encode
+from llmops.host.local.nvml import read_gpus
+print(json.dumps(encode(read_gpus())))
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the compiled stand-in under the name that pynvml loads."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler: install gcc")
+    directory = tmp_path_factory.mktemp("nvml")
+    target = directory / "libnvidia-ml.so.1"
+    command = [compiler, "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(target)]
+    subprocess.run([*command, str(DOUBLE / "nvml.c")], check=True)
+    return directory
+
+
+def read(library: Path, scenario: str, shutdowns: Path) -> GpuReading:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "LD_LIBRARY_PATH": str(library),
+        "NVML_SCENARIO": str(DOUBLE / "scenarios" / f"{scenario}.txt"),
+        "NVML_SHUTDOWN_LOG": str(shutdowns),
+    }
+    answer = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, text=True, timeout=60
+    )
+    return decode(GpuReading, json.loads(answer.stdout), "reading")
+
+
+def gigabytes_per_second(gpu: Gpu) -> int | None:
+    rate = gpu.bandwidth_bytes_per_second
+    return None if rate is None else round(rate / 1e9)
+
+
+def test_a_24_gb_card(library: Path, tmp_path: Path) -> None:
+    reading = read(library, "one-24gb", tmp_path / "shutdowns")
+    assert (reading.outcome, reading.driver_version) == ("ok", "550.54.15")
+    (gpu,) = reading.gpus
+    assert gpu == Gpu(
+        index=0,
+        uuid="GPU-0a000000-0000-0000-0000-000000000001",
+        name="NVIDIA GeForce RTX 3090",
+        total_bytes=24 * 1024**3,
+        free_bytes=24_000_000_000,
+        compute_capability=(8, 6),
+        bandwidth_bytes_per_second=936_096_000_000,
+        bus_width_bits=384,
+        memory_clock_hertz=9_751_000_000,
+        processes=(GpuProcess(900, None), GpuProcess(4242, 1_200_000_000)),
+    )
+    assert (tmp_path / "shutdowns").read_text() == "shutdown\n"
+
+
+def test_an_80_gb_card(library: Path, tmp_path: Path) -> None:
+    (gpu,) = read(library, "one-80gb", tmp_path / "shutdowns").gpus
+    assert (gpu.total_bytes, gpu.compute_capability, gigabytes_per_second(gpu)) == (85_520_809_984, (9, 0), 3352)
+    assert gpu.processes == ()
+
+
+def test_two_unequal_cards(library: Path, tmp_path: Path) -> None:
+    gpus = read(library, "two-unequal", tmp_path / "shutdowns").gpus
+    assert [(gpu.index, gpu.name, gpu.free_bytes, gigabytes_per_second(gpu)) for gpu in gpus] == [
+        (0, "NVIDIA GeForce RTX 4090", 25_200_000_000, 1008),
+        (1, "NVIDIA GeForce RTX 3060", 11_000_000_000, 360),
+    ]
+    assert gpus[1].processes == (GpuProcess(1200, 600_000_000),)
+
+
+def test_eight_equal_cards(library: Path, tmp_path: Path) -> None:
+    gpus = read(library, "eight-equal", tmp_path / "shutdowns").gpus
+    assert [gpu.index for gpu in gpus] == list(range(8))
+    assert len({gpu.uuid for gpu in gpus}) == 8
+    assert {(gpu.name, gpu.total_bytes, gigabytes_per_second(gpu)) for gpu in gpus} == {
+        ("NVIDIA A100-SXM4-80GB", 80 * 1024**3, 2039)
+    }
+
+
+def test_a_card_that_shares_the_memory_of_the_host(library: Path, tmp_path: Path) -> None:
+    (gpu,) = read(library, "gb10", tmp_path / "shutdowns").gpus
+    assert gpu.unified
+    assert (gpu.total_bytes, gpu.free_bytes, gpu.bandwidth_bytes_per_second) == (None, None, None)
+    assert gpu.compute_capability == (12, 1)
+
+
+def test_a_divided_card_shows_its_instances(library: Path, tmp_path: Path) -> None:
+    gpus = read(library, "divided", tmp_path / "shutdowns").gpus
+    assert [(gpu.index, gpu.name, gpu.total_bytes, gigabytes_per_second(gpu)) for gpu in gpus] == [
+        (0, "NVIDIA A100-SXM4-80GB MIG 3g.40gb", 40 * 1024**3, 1020),
+        (0, "NVIDIA A100-SXM4-80GB MIG 2g.20gb", 20 * 1024**3, 510),
+    ]
+    assert [gpu.uuid for gpu in gpus] == [f"MIG-00000000-0000-0000-0000-00000000000{number}" for number in (1, 2)]
+    assert {gpu.compute_capability for gpu in gpus} == {(8, 0)}
+
+
+def test_a_lost_card_does_not_hide_the_others(library: Path, tmp_path: Path) -> None:
+    reading = read(library, "one-lost", tmp_path / "shutdowns")
+    assert reading.outcome == "ok"
+    assert [gpu.index for gpu in reading.gpus] == [1]
+    assert "card 0: GPU is lost" in reading.detail
+
+
+def test_a_library_without_the_newer_memory_query(library: Path, tmp_path: Path) -> None:
+    (gpu,) = read(library, "old-library", tmp_path / "shutdowns").gpus
+    assert (gpu.total_bytes, gpu.free_bytes) == (32 * 1024**3, 33_900_000_000)
+    assert gigabytes_per_second(gpu) == 898
+
+
+@pytest.mark.parametrize(
+    ("scenario", "outcome", "detail"),
+    [
+        ("mismatch", "version_mismatch", "different versions"),
+        ("driver-not-loaded", "driver_not_loaded", "not loaded"),
+        ("no-permission", "no_permission", "may not open"),
+        ("all-refused", "no_permission", "card 0: Insufficient Permissions"),
+        ("no-devices", "no_devices", "shows no card"),
+        ("unknown-error", "failed", "Unknown Error"),
+    ],
+)
+def test_every_way_to_see_no_card(library: Path, tmp_path: Path, scenario: str, outcome: str, detail: str) -> None:
+    reading = read(library, scenario, tmp_path / "shutdowns")
+    assert (reading.outcome, reading.gpus) == (outcome, ())
+    assert detail in reading.detail
+
+
+def test_no_library_at_all(tmp_path: Path) -> None:
+    broken = tmp_path / "libnvidia-ml.so.1"
+    broken.write_text("no library")
+    reading = read(tmp_path, "no-devices", tmp_path / "shutdowns")
+    assert (reading.outcome, reading.gpus) == ("library_missing", ())
