@@ -23,7 +23,7 @@ def template_directory() -> Path:
 
 
 def render(template: str, **values: object) -> str:
-    """The text of a template such as `llama-server/drop-in.conf.j2`; a value that it needs and does not get is a bug."""
+    """The text of a template such as `llama-server/unit.service.j2`: a missing value is an error, not an empty text."""
     return _environment().get_template(template).render(**values)
 
 

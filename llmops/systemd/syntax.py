@@ -1,4 +1,4 @@
-"""How systemd reads unit files: sections, assignments, quoting, commands (systemd.syntax(7), systemd.service(5)). Pure."""
+"""How systemd reads unit files: assignments, quoting, commands (systemd.syntax(7), systemd.service(5)). Pure."""
 
 from __future__ import annotations
 
@@ -137,8 +137,9 @@ def resolve_specifiers(text: str, unit: str) -> str:
     prefix, _, instance = name.partition("@")
     known = {
         "%": "%", "n": unit, "N": name, "p": prefix, "i": instance, "t": "/run", "S": "/var/lib", "C": "/var/cache",
-        "L": "/var/log", "E": "/etc", "T": "/tmp", "V": "/var/tmp", "h": "/root", "u": "root",
-    }  # fmt: skip  # noqa: S108 - what %T and %V stand for
+        "L": "/var/log", "E": "/etc", "h": "/root", "u": "root",
+        "T": "/tmp", "V": "/var/tmp",  # noqa: S108 - what these two stand for
+    }  # fmt: skip
     return _SPECIFIER.sub(lambda match: known.get(match.group(1), match.group()), text)
 
 

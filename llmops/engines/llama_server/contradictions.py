@@ -11,6 +11,7 @@ from llmops.engines.llama_server.arguments import canonical_flag, find, program_
 from llmops.engines.llama_server.options import Option
 from llmops.host import Host
 
+_OWN_DIRECTORY = "/etc/llmops/"
 _OFF = frozenset({"0", "false", "off", "disabled"})
 # Each says only a part of what --load-mode says; builds that know --load-mode refuse or ignore them.
 _PARTS_OF_LOAD_MODE = frozenset(
@@ -35,7 +36,7 @@ def contradictions(
     files = tuple(systemd.UnitFile(path, text) for path, text in in_force.unmanaged_drop_ins)
     found = [*_in_commands(files, unit, planned), *_in_environment(files, unit, planned)]
     for path in in_force.environment_files:
-        if path not in managed:
+        if path not in managed and not path.startswith(_OWN_DIRECTORY):
             found += _in_environment_file(host, path, planned)
     return tuple(found)
 

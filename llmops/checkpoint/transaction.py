@@ -1,0 +1,82 @@
+"""Making a change that is either whole or taken back: journal, files, unit, confirmation, checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import Any, TypeVar
+
+from llmops import systemd
+from llmops.checkpoint import store
+from llmops.checkpoint.records import Checkpoint
+from llmops.checkpoint.undo import undo
+from llmops.core.errors import Interrupted, LlmopsError, RolledBack
+from llmops.core.files import PUBLIC_FILE_MODE, Change
+from llmops.host import MutableHost
+
+T = TypeVar("T")
+
+
+def carry_out(
+    host: MutableHost,
+    checkpoint: Checkpoint,
+    plan: Mapping[str, Any] | None,
+    bring_up: Callable[[], T],
+    *,
+    ready: Callable[[], bool] | None = None,
+    reload: bool = False,
+) -> T:
+    """Write the files, let `bring_up` restart, wait and verify, and keep the checkpoint; the result of `bring_up`.
+
+    The lock must be held. Whatever goes wrong, a signal included, the old state comes back: RolledBack, or
+    RollbackFailed where even that failed. `ready` says whether the engine serves again after going back; `reload`
+    that systemd has to read its files again although none of ours changes.
+    """
+    try:
+        store.write_journal(host, checkpoint)
+        write_files(host, checkpoint)
+        if checkpoint.changes or reload:
+            systemd.daemon_reload(host)
+        result = bring_up()
+        store.write_checkpoint(host, checkpoint, plan)
+    except BaseException as failure:
+        undo(host, checkpoint, at_boot=False, ready=ready)
+        if isinstance(failure, (LlmopsError, OSError)) and not isinstance(failure, Interrupted):
+            raise _rolled_back(checkpoint, failure) from failure
+        raise
+    _finish(host)
+    return result
+
+
+def write_files(host: MutableHost, checkpoint: Checkpoint) -> None:
+    """Make every change in order, and switch the start at boot of the unit files among them."""
+    for change in checkpoint.changes:
+        name = PurePosixPath(change.path).name
+        if name in checkpoint.disable:
+            systemd.disable(host, name)
+        _write(host, change)
+        if name in checkpoint.enable:
+            systemd.enable(host, name)
+    for directory in reversed(checkpoint.remove_directories):
+        host.remove_directory_if_empty(directory)
+
+
+def _write(host: MutableHost, change: Change) -> None:
+    if change.after is None:
+        host.remove(change.path)
+        return
+    mode = PUBLIC_FILE_MODE if change.after_mode is None else change.after_mode
+    host.write_text(change.path, change.after, mode=mode, uid=change.before_uid, gid=change.before_gid)
+
+
+def _rolled_back(checkpoint: Checkpoint, failure: LlmopsError | OSError) -> RolledBack:
+    state = f"{checkpoint.unit.name} runs as before" if checkpoint.unit.ran else "nothing was running before"
+    hint = failure.hint if isinstance(failure, LlmopsError) else None
+    return RolledBack(f"{failure}. The old configuration is back and {state}", hint=hint)
+
+
+def _finish(host: MutableHost) -> None:
+    try:
+        store.remove_journal(host)
+    except Interrupted:  # too late to take anything back: the change is whole and kept
+        store.remove_journal(host)
