@@ -26,17 +26,15 @@ COMMANDS = {
     "rollback": "Put back what was before an apply.",
     "history": "List what was applied and rolled back.",
     "snapshot": "Record this machine into a directory, without secrets.",
-    "recover": "Undo an apply that was interrupted (used at boot).",
 }
-HIDDEN = frozenset({"recover"})
 
 
 class Application(click.Group):
     """A click group that knows its commands by name and loads only the one that runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands that people type."""
-        return [name for name in COMMANDS if name not in HIDDEN]
+        """All commands, in the order of use."""
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of one command."""

@@ -61,6 +61,18 @@ def planning_options(function: F) -> F:
     return table_options(PLANNING)(config_option(snapshot_option(function)))
 
 
+def applying_options(function: F) -> F:
+    """What apply and tune --apply share."""
+    from llmops.cli.option_table import APPLYING
+
+    for option in (
+        click.option("--install-unit", is_flag=True, help="Install a complete hardened unit where none starts it."),
+        click.option("--take-over", is_flag=True, help="Override what your own drop-ins set; they stay as they are."),
+    ):
+        function = option(function)
+    return table_options(APPLYING)(function)
+
+
 def _declarations(spec: OptionSpec) -> tuple[str, ...]:
     from llmops.cli.option_table import SWITCHES
 

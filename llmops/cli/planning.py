@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from llmops.cli.request import check_context, plan_request
@@ -14,6 +14,7 @@ from llmops.core.serialization import encode
 if TYPE_CHECKING:
     from llmops.actions.plan import Planned
     from llmops.cli.session import Session
+    from llmops.core.files import Change, RenderedFile
     from llmops.engines.base import Setting
     from llmops.host import Host
 
@@ -47,6 +48,29 @@ def planned_data(planned: Planned, settings: Settings) -> dict[str, Any]:
         "kept": planned.kept,
         "settings": [{"name": row.name, "value": encode(row.value), "source": row.source} for row in settings.rows()],
     }
+
+
+def file_documents(host: Host, files: Iterable[RenderedFile]) -> list[dict[str, Any]]:
+    """`data.files`: every file with what is on disk now and what would be."""
+    from llmops.checkpoint import read_content
+
+    return [
+        {"path": file.path, "before": read_content(host, file.path), "after": file.content, "mode": f"{file.mode:04o}"}
+        for file in files
+    ]
+
+
+def change_documents(changes: Iterable[Change]) -> list[dict[str, Any]]:
+    """`data.files` of a command that changes: only what differs."""
+    return [
+        {
+            "path": change.path,
+            "before": change.before,
+            "after": change.after,
+            "mode": None if change.after_mode is None else f"{change.after_mode:04o}",
+        }
+        for change in changes
+    ]
 
 
 def _environment(words: tuple[Setting, ...]) -> dict[str, str]:

@@ -31,7 +31,7 @@ Run = Callable[..., Ran]
 
 
 @pytest.fixture(autouse=True)
-def no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_real(monkeypatch: pytest.MonkeyPatch) -> None:
     """No configuration file of this machine, no colour setting, and no host unless the test gives one."""
 
     def refuse(*_: object) -> None:

@@ -1,0 +1,52 @@
+"""llmops render: exactly the files of a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llmops.cli.hosts import changing_host, reading_host
+from llmops.cli.options import common_options, planning_options
+from llmops.cli.planning import file_documents, planned_data, planned_for
+from llmops.cli.result import Result, Status
+from llmops.cli.session import Session
+from llmops.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from llmops.core.files import RenderedFile
+
+
+@click.command("render")
+@click.option("--directory", metavar="DIR", help="Write the files below this directory instead of printing one.")
+@click.option("--replan", is_flag=True, help="Compute afresh; do not keep what is in force.")
+@planning_options
+@common_options
+@click.pass_obj
+def command(session: Session, /, *, directory: str | None, replan: bool, **flags: Any) -> Result:
+    """Print exactly the file that a plan would write.
+
+    Several files need --directory, where each is written under its own full path.
+    """
+    with reading_host(flags["snapshot"]) as host:
+        planned, settings = planned_for(host, flags, session, live=flags["snapshot"] is None, replan=replan)
+        files = planned.engine.files(planned.plan, planned.installation, planned.in_force)
+        data = {**planned_data(planned, settings), "files": file_documents(host, files)}
+    if directory is not None:
+        _write(directory, files)
+        names = "\n".join(_target(directory, file) for file in files)
+        return Result("render", Status.CHANGED, data=data, text=lambda: names)
+    if len(files) > 1 and session.output == "text":
+        names = ", ".join(file.path for file in files)
+        raise UsageError(f"{len(files)} files would be printed: {names}", hint="write them out: --directory DIR")
+    return Result("render", Status.OK, data=data, text=lambda: "".join(file.content for file in files))
+
+
+def _target(directory: str, file: RenderedFile) -> str:
+    return f"{directory.rstrip('/')}/{file.path.lstrip('/')}"
+
+
+def _write(directory: str, files: tuple[RenderedFile, ...]) -> None:
+    with changing_host() as host:
+        for file in files:
+            host.write_text(_target(directory, file), file.content, mode=file.mode)

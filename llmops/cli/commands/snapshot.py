@@ -1,0 +1,78 @@
+"""llmops snapshot: record this machine into a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llmops.cli.hosts import reading_host
+from llmops.cli.options import common_options
+from llmops.cli.result import Result, Status
+from llmops.cli.session import Session
+from llmops.core.errors import LlmopsError, UsageError
+
+if TYPE_CHECKING:
+    from llmops.host import Host
+
+
+@click.command("snapshot")
+@click.argument("directory", metavar="DIR")
+@click.option("--model", multiple=True, metavar="REF", help="Also record the header of this model file.")
+@click.option("--bandwidth", is_flag=True, help="Also measure how fast memory is read (under 3 s).")
+@common_options
+@click.pass_obj
+def command(session: Session, /, *, directory: str, model: tuple[str, ...], bandwidth: bool) -> Result:
+    """Record this machine into a new directory, without secrets.
+
+    Every command that takes --snapshot DIR then runs on the recording, here or elsewhere: attach it to a bug report.
+    Secrets, serial numbers, addresses and host names are replaced before anything is written.
+    """
+    from llmops.host.recorder import RecordingHost
+
+    target = Path(directory)
+    _require_new(target)
+    with reading_host() as host:
+        recorder = RecordingHost(host)
+        session.progress("looking at this machine")
+        notes = _look(recorder, model, session, bandwidth=bandwidth)
+        recorder.save(target)
+    lines = [f"recorded into {directory}", *(f"not recorded: {note}" for note in notes)]
+    data = {"directory": directory, "not_recorded": list(notes)}
+    return Result("snapshot", Status.CHANGED, data=data, text=lambda: "\n".join(lines))
+
+
+def _require_new(directory: Path) -> None:
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"{directory} is not a directory", hint="name a new directory")
+    if directory.is_dir() and any(directory.iterdir()):
+        raise UsageError(f"{directory} is not empty", hint="name a new directory")
+
+
+def _look(host: Host, models: tuple[str, ...], session: Session, *, bandwidth: bool) -> tuple[str, ...]:
+    """Ask all that the read-only commands ask; what could not be read is noted and is part of the recording."""
+    from llmops.actions.history import history
+    from llmops.probe import read_hardware
+
+    read_hardware(host, bandwidth=bandwidth)
+    notes = []
+    for reference in models or (None,):
+        try:
+            _look_at_plan(host, reference, session)
+        except LlmopsError as error:
+            notes.append(error.message)
+    history(host)
+    return tuple(notes)
+
+
+def _look_at_plan(host: Host, reference: str | None, session: Session) -> None:
+    from llmops.actions.plan import make_plan
+    from llmops.checkpoint import read_changes
+    from llmops.cli.request import plan_request
+    from llmops.cli.settings import read_settings
+
+    flags: dict[str, Any] = {} if reference is None else {"model": (reference,)}
+    request = plan_request(read_settings(flags, None, search=False))
+    planned = make_plan(host, request, progress=session.progress)
+    read_changes(host, planned.engine.files(planned.plan, planned.installation, planned.in_force))
