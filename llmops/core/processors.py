@@ -17,7 +17,7 @@ def decode_threads(cpu: Cpu) -> int | None:
     Performance cores alone where there are two kinds; never more than affinity and quota allow; None if unknown.
     """
     cores = cpu.performance_cores or cpu.physical_cores
-    known = [number for number in (cores, cpu.usable_threads) if number is not None]
+    known = [number for number in (cores, cpu.usable_cores, cpu.usable_threads) if number is not None]
     return max(1, min(known)) if known else None
 
 

@@ -1,0 +1,41 @@
+"""Threads from cores, quota and affinity; batches from the longest gap."""
+
+from __future__ import annotations
+
+import pytest
+
+from llmops.core.hardware import Cpu
+from llmops.core.plan import Fixed, Policy
+from llmops.core.processors import batch_tokens, decode_threads, prefill_threads
+
+
+@pytest.mark.parametrize(
+    ("cpu", "decode", "prefill"),
+    [
+        (Cpu(physical_cores=4, usable_cores=4, usable_threads=4), 4, 4),
+        (Cpu(physical_cores=8, usable_cores=8, usable_threads=16), 8, 16),
+        (Cpu(physical_cores=16, usable_cores=2, usable_threads=2, quota_cores=2.5), 2, 2),
+        (Cpu(physical_cores=12, performance_cores=4, efficiency_cores=8, usable_cores=12, usable_threads=16), 4, 16),
+        (Cpu(physical_cores=4, usable_cores=1, usable_threads=1), 1, 1),
+        (Cpu(), None, None),
+    ],
+)
+def test_threads(cpu: Cpu, decode: int | None, prefill: int | None) -> None:
+    assert decode_threads(cpu) == decode
+    assert prefill_threads(cpu) == prefill
+
+
+@pytest.mark.parametrize(
+    ("rate", "expected"), [(10.0, (64, 64)), (300.0, (512, 512)), (511.0, (512, 512)), (1e5, (2048, 512))]
+)
+def test_a_batch_lasts_no_longer_than_the_longest_gap(rate: float, expected: tuple[int, int]) -> None:
+    assert batch_tokens(rate, Policy(), Fixed(), 4) == expected
+
+
+def test_a_batch_holds_a_token_for_every_slot() -> None:
+    assert batch_tokens(10.0, Policy(), Fixed(), 100)[0] == 128
+
+
+def test_what_the_user_fixes_is_taken() -> None:
+    assert batch_tokens(300.0, Policy(), Fixed(batch_tokens=1024, ubatch_tokens=256), 4) == (1024, 256)
+    assert batch_tokens(300.0, Policy(protect="ttft"), Fixed(), 4) == (2048, 512)
