@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import PurePosixPath
+from pathlib import PurePath
 
 from llmops.core.hardware import GpuReading
 from llmops.core.units import GIB, KIB
@@ -33,13 +33,13 @@ class TreeHost(RecordedHost):
         self._reading = reading
         self._read_seconds = read_seconds
 
-    def read_text(self, path: PurePosixPath | str) -> str:
+    def read_text(self, path: PurePath | str) -> str:
         content = self.files.get(str(path), FileNotFoundError(2, "No such file or directory"))
         if isinstance(content, OSError):
             raise content
         return content
 
-    def list_directory(self, path: PurePosixPath | str) -> tuple[str, ...]:
+    def list_directory(self, path: PurePath | str) -> tuple[str, ...]:
         prefix = f"{path}/"
         names = {name[len(prefix) :].split("/")[0] for name in self.files if name.startswith(prefix)}
         if not names:
