@@ -21,13 +21,22 @@ class Facts:
         self.architecture = self.text("general.architecture") or ""
         if not self.architecture:
             raise unreadable(path, "does not say its architecture (general.architecture)")
-        self.blocks = self.integer("block_count", least=1)
-        if self.blocks > MAX_LAYERS:
-            raise self.wrong("block_count", self.blocks)
-        # Layers that only predict further tokens (multi-token prediction) have no place in the main cache.
-        self.layers = self.blocks - self.integer("nextn_predict_layers", 0)
-        if self.layers < 1:
-            raise self.wrong("nextn_predict_layers", self.blocks - self.layers)
+
+    @property
+    def blocks(self) -> int:
+        """Every layer in the file, those of draft heads too."""
+        count = self.integer("block_count", least=1)
+        if count > MAX_LAYERS:
+            raise self.wrong("block_count", count)
+        return count
+
+    @property
+    def layers(self) -> int:
+        """The layers of the main model: those that only predict further tokens have no place in its cache."""
+        draft = self.integer("nextn_predict_layers", 0)
+        if draft >= self.blocks:
+            raise self.wrong("nextn_predict_layers", draft)
+        return self.blocks - draft
 
     def _find(self, key: str) -> Value | None:
         if key.startswith(("general.", "tokenizer.", "split.")):

@@ -38,9 +38,9 @@ def windowed(
     """Most layers keep a window; the last (or first) layer of each period keeps everything.
 
     `period` None: the file must list the layers. `window_tokens` is used where the file gives none, or always when
-    `window_fixed`. `window_optional`: a window of 0 or none at all means full attention.
+    `window_fixed`. `window_optional`: a window of 0, or none in the file, means full attention.
     """
-    given = facts.integer(WINDOW, window_tokens or (0 if window_optional else None))
+    given = facts.integer(WINDOW, 0 if window_optional else window_tokens)
     if given == 0 and window_optional:
         return full_attention(facts)
     if given == 0:
@@ -125,6 +125,9 @@ RULES: dict[str, Rule] = {
     "muse-glimmer": partial(windowed, period=4),
     "olmo2": partial(windowed, period=4, window_optional=True),
     "plamo3": partial(windowed, period=8, window_optional=True),
+    "smallthinker": partial(
+        windowed, period=4, dense_first=True, window_tokens=4096, window_optional=True, window_fixed=True
+    ),
     "spark2_5": partial(windowed, period=None),
     "step35": partial(windowed, period=None),
 }
@@ -154,4 +157,4 @@ def _found(facts: Facts) -> str:
         ("trained context", "context_length"),
     )
     shown = [f"{name} {facts.shown(key)}" for name, key in keys if facts.has(key)]
-    return "found: " + ", ".join(shown)
+    return "found: " + (", ".join(shown) or "none of the usual facts")

@@ -158,6 +158,11 @@ def test_an_unknown_architecture_is_refused_with_what_was_found() -> None:
     assert refused.value.hint
 
 
+def test_a_file_of_another_trade_is_an_unknown_architecture_too() -> None:
+    with pytest.raises(UnknownArchitecture, match=r"'flux' .found: none of the usual facts"):
+        spec_of({"general.architecture": "flux"})
+
+
 @pytest.mark.parametrize(
     "architecture", ["mamba2", "qwen3next", "deepseek2", "gemma3n", "gemma4", "bert", "nanbeige", "lfm2"]
 )

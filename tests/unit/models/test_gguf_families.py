@@ -64,6 +64,11 @@ def test_window_defaults_and_absence() -> None:
     assert windows("llama4", sliding_window=0) == [None] * 8
 
 
+def test_a_family_whose_window_is_fixed_where_there_is_one() -> None:
+    assert windows("smallthinker", sliding_window=64) == [None, 4096, 4096, 4096] * 2
+    assert windows("smallthinker") == [None] * 8
+
+
 def test_exaone4_has_windows_in_its_64_layer_model_only() -> None:
     assert windows("exaone4", sliding_window=64) == [None] * 8
     assert windows("exaone4", 64) == [4096, 4096, 4096, None] * 16
