@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath
 from typing import Any
 
 from llmops.core.hardware import GpuReading
@@ -54,23 +54,23 @@ class RecordedHost:
             answers.add(Question.of("get", url), encode(response))
         return cls(answers)
 
-    def read_text(self, path: PurePosixPath | str) -> str:
+    def read_text(self, path: PurePath | str) -> str:
         """The recorded text."""
         return str(self._answer("read_text", str(path)))
 
-    def read_bytes(self, path: PurePosixPath | str, offset: int, length: int) -> bytes:
+    def read_bytes(self, path: PurePath | str, offset: int, length: int) -> bytes:
         """The recorded bytes of exactly this range."""
         return recording.decode_bytes(self._answer("read_bytes", str(path), offset, length))
 
-    def status(self, path: PurePosixPath | str) -> FileStatus:
+    def status(self, path: PurePath | str) -> FileStatus:
         """The recorded status."""
         return recording.decode_status(self._answer("status", str(path)))
 
-    def list_directory(self, path: PurePosixPath | str) -> tuple[str, ...]:
+    def list_directory(self, path: PurePath | str) -> tuple[str, ...]:
         """The recorded names."""
         return tuple(self._answer("list_directory", str(path)))
 
-    def resolve(self, path: PurePosixPath | str) -> str:
+    def resolve(self, path: PurePath | str) -> str:
         """The recorded target."""
         return str(self._answer("resolve", str(path)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath
 from typing import TypeVar
 
 from llmops.core.hardware import GpuReading
@@ -28,26 +28,26 @@ class RecordingHost:
         """Scrub and write the recording; raises OSError where the directory cannot be written."""
         Scrubber(host_names(self._host)).recording(self._kept).save(directory)
 
-    def read_text(self, path: PurePosixPath | str) -> str:
+    def read_text(self, path: PurePath | str) -> str:
         """Passed on and kept."""
-        return self._keep(lambda: self._host.read_text(path), encode, "read_text", str(path))
+        return self._keep(lambda: self._host.read_text(str(path)), encode, "read_text", str(path))
 
-    def read_bytes(self, path: PurePosixPath | str, offset: int, length: int) -> bytes:
+    def read_bytes(self, path: PurePath | str, offset: int, length: int) -> bytes:
         """Passed on and kept; bytes are not scrubbed."""
-        read = lambda: self._host.read_bytes(path, offset, length)  # noqa: E731
+        read = lambda: self._host.read_bytes(str(path), offset, length)  # noqa: E731
         return self._keep(read, recording.encode_bytes, "read_bytes", str(path), offset, length)
 
-    def status(self, path: PurePosixPath | str) -> FileStatus:
+    def status(self, path: PurePath | str) -> FileStatus:
         """Passed on and kept."""
-        return self._keep(lambda: self._host.status(path), encode, "status", str(path))
+        return self._keep(lambda: self._host.status(str(path)), encode, "status", str(path))
 
-    def list_directory(self, path: PurePosixPath | str) -> tuple[str, ...]:
+    def list_directory(self, path: PurePath | str) -> tuple[str, ...]:
         """Passed on and kept."""
-        return self._keep(lambda: self._host.list_directory(path), encode, "list_directory", str(path))
+        return self._keep(lambda: self._host.list_directory(str(path)), encode, "list_directory", str(path))
 
-    def resolve(self, path: PurePosixPath | str) -> str:
+    def resolve(self, path: PurePath | str) -> str:
         """Passed on and kept."""
-        return self._keep(lambda: self._host.resolve(path), encode, "resolve", str(path))
+        return self._keep(lambda: self._host.resolve(str(path)), encode, "resolve", str(path))
 
     def query(self, argv: Sequence[str], *, timeout_seconds: float = 20.0) -> Completed:
         """Passed on and kept."""

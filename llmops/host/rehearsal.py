@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
 
 from llmops.core.errors import Unsupported
 from llmops.core.files import Change
@@ -55,17 +55,17 @@ class Rehearsal:
         return tuple(self._commands)
 
     def write_text(
-        self, path: PurePosixPath | str, text: str, *, mode: int, uid: int | None = None, gid: int | None = None
+        self, path: PurePath | str, text: str, *, mode: int, uid: int | None = None, gid: int | None = None
     ) -> None:
         """Noted."""
         own = self._host.effective_uid()
         self._noted[str(path)] = _Noted(text, mode, own if uid is None else uid, own if gid is None else gid)
 
-    def remove(self, path: PurePosixPath | str) -> None:
+    def remove(self, path: PurePath | str) -> None:
         """Noted."""
         self._noted[str(path)] = None
 
-    def remove_directory_if_empty(self, path: PurePosixPath | str) -> None:
+    def remove_directory_if_empty(self, path: PurePath | str) -> None:
         """Nothing: an empty directory is no part of the result."""
 
     def execute(self, argv: Sequence[str], *, timeout_seconds: float = 120.0) -> Completed:
@@ -77,38 +77,38 @@ class Rehearsal:
         """Refused: nothing that a real child would say can be rehearsed."""
         raise Unsupported(f"a dry run does not start {argv[0]}", hint="run it without --dry-run, or use --trial")
 
-    def lock(self, path: PurePosixPath | str) -> Lock:
+    def lock(self, path: PurePath | str) -> Lock:
         """Nothing is taken, since nothing is changed."""
         return _NoLock()
 
-    def read_text(self, path: PurePosixPath | str) -> str:
+    def read_text(self, path: PurePath | str) -> str:
         """What was noted, else what the machine has."""
         noted = self._look(path)
-        return self._host.read_text(path) if noted is None else noted.text
+        return self._host.read_text(str(path)) if noted is None else noted.text
 
-    def read_bytes(self, path: PurePosixPath | str, offset: int, length: int) -> bytes:
+    def read_bytes(self, path: PurePath | str, offset: int, length: int) -> bytes:
         """What was noted, else what the machine has."""
         noted = self._look(path)
         if noted is None:
-            return self._host.read_bytes(path, offset, length)
+            return self._host.read_bytes(str(path), offset, length)
         return noted.text.encode("utf-8")[offset : offset + length]
 
-    def status(self, path: PurePosixPath | str) -> FileStatus:
+    def status(self, path: PurePath | str) -> FileStatus:
         """What was noted, else what the machine has; a noted file has no device and no inode yet (0)."""
         noted = self._look(path)
         if noted is None:
-            return self._host.status(path)
+            return self._host.status(str(path))
         size = len(noted.text.encode("utf-8"))
         return FileStatus("file", size, noted.mode, noted.uid, noted.gid, self._host.now(), 0, 0)
 
-    def list_directory(self, path: PurePosixPath | str) -> tuple[str, ...]:
+    def list_directory(self, path: PurePath | str) -> tuple[str, ...]:
         """What the machine has, with the noted files added and the removed ones left out."""
         directory = PurePosixPath(path)
         noted = {PurePosixPath(name): after for name, after in self._noted.items()}
         here = {name.name: after for name, after in noted.items() if name.parent == directory}
         added = {name for name, after in here.items() if after is not None}
         try:
-            names = set(self._host.list_directory(path))
+            names = set(self._host.list_directory(str(path)))
         except FileNotFoundError:
             if not added:
                 raise
@@ -116,9 +116,9 @@ class Rehearsal:
         gone = {name for name, after in here.items() if after is None}
         return tuple(sorted((names | added) - gone))
 
-    def resolve(self, path: PurePosixPath | str) -> str:
+    def resolve(self, path: PurePath | str) -> str:
         """What the machine says."""
-        return self._host.resolve(path)
+        return self._host.resolve(str(path))
 
     def query(self, argv: Sequence[str], *, timeout_seconds: float = 20.0) -> Completed:
         """What the machine says."""
@@ -186,7 +186,7 @@ class Rehearsal:
         """What the machine says."""
         return self._host.together(jobs)
 
-    def _look(self, path: PurePosixPath | str) -> _Noted | None:
+    def _look(self, path: PurePath | str) -> _Noted | None:
         """The noted file, None where nothing was noted; FileNotFoundError where it was removed."""
         if str(path) not in self._noted:
             return None
@@ -197,7 +197,7 @@ class Rehearsal:
 
     def _change(self, path: str, after: _Noted | None) -> Change | None:
         try:
-            before, status = self._host.read_text(path), self._host.status(path)
+            before, status = self._host.read_text(str(path)), self._host.status(path)
         except FileNotFoundError:
             if after is None:
                 return None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 
+# ruff: noqa: SIM905
 # Short common words: with the space before them one token each in the vocabularies of today's models.
 _WORDS = (
     "time year people way day man thing woman life child world school state family student group country problem hand "
     "part place case week company system program question work government number night point home water room mother "
     "area money story fact month lot right study book eye job word business issue side kind head house service friend "
     "father power hour game line end member law car city community name president team minute idea body information"
-).split()  # noqa: SIM905 - one word a line would be longer than this file
+).split()
 # What a chat template puts around one user message, roughly.
 _TEMPLATE_TOKENS = 12
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePosixPath
+from pathlib import PurePath
 
 from llmops.core.hardware import GpuReading
 from llmops.host import (
@@ -26,23 +26,23 @@ from llmops.host.local import files
 class LocalHost:
     """A MutableHost for this machine, with the rights of this process."""
 
-    def read_text(self, path: PurePosixPath | str) -> str:
+    def read_text(self, path: PurePath | str) -> str:
         """The whole text file; undecodable bytes become U+FFFD."""
         return files.read_text(str(path))
 
-    def read_bytes(self, path: PurePosixPath | str, offset: int, length: int) -> bytes:
+    def read_bytes(self, path: PurePath | str, offset: int, length: int) -> bytes:
         """At most `length` bytes from `offset`."""
         return files.read_bytes(str(path), offset, length)
 
-    def status(self, path: PurePosixPath | str) -> FileStatus:
+    def status(self, path: PurePath | str) -> FileStatus:
         """What stat says, links followed."""
         return files.status(str(path))
 
-    def list_directory(self, path: PurePosixPath | str) -> tuple[str, ...]:
+    def list_directory(self, path: PurePath | str) -> tuple[str, ...]:
         """Names in sorted order."""
         return files.list_directory(str(path))
 
-    def resolve(self, path: PurePosixPath | str) -> str:
+    def resolve(self, path: PurePath | str) -> str:
         """The path with every link followed."""
         return files.resolve(str(path))
 
@@ -131,16 +131,16 @@ class LocalHost:
         return threads.run_together(tuple(jobs))
 
     def write_text(
-        self, path: PurePosixPath | str, text: str, *, mode: int, uid: int | None = None, gid: int | None = None
+        self, path: PurePath | str, text: str, *, mode: int, uid: int | None = None, gid: int | None = None
     ) -> None:
         """Write atomically and durably; see files.write_text."""
         files.write_text(str(path), text, mode=mode, uid=uid, gid=gid)
 
-    def remove(self, path: PurePosixPath | str) -> None:
+    def remove(self, path: PurePath | str) -> None:
         """Remove a file durably; nothing where there is none."""
         files.remove(str(path))
 
-    def remove_directory_if_empty(self, path: PurePosixPath | str) -> None:
+    def remove_directory_if_empty(self, path: PurePath | str) -> None:
         """Remove an empty directory durably; nothing where it is absent or holds something."""
         files.remove_directory_if_empty(str(path))
 
@@ -156,7 +156,7 @@ class LocalHost:
 
         return children.spawn(tuple(argv), environment)
 
-    def lock(self, path: PurePosixPath | str) -> Lock:
+    def lock(self, path: PurePath | str) -> Lock:
         """Take an exclusive lock at once or raise Locked."""
         from llmops.host.local import locks
 

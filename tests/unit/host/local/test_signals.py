@@ -1,0 +1,37 @@
+"""The first ending signal undoes, the next ones do not disturb the undoing."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from llmops.core.errors import Interrupted
+from llmops.host.local.signals import ENDING_SIGNALS, interruptible
+
+
+@pytest.mark.parametrize("number", ENDING_SIGNALS)
+def test_a_signal_becomes_one_exception_with_the_exit_code_of_a_shell(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    undone: list[str] = []
+    with pytest.raises(Interrupted) as found, interruptible():
+        try:
+            signal.raise_signal(number)
+            undone.append("never reached")
+        finally:
+            for later in ENDING_SIGNALS:
+                signal.raise_signal(later)
+            undone.append("undone")
+    assert undone == ["undone"]
+    assert found.value.exit_code == 128 + number
+    assert signal.getsignal(number) is before
+
+
+def test_what_nohup_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruptible():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
