@@ -1,17 +1,48 @@
-"""What tune --apply and apply share: options in, the live plan and its report out."""
+"""What tune --apply and apply share: a plan in, the live plan and its report out."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llmops.cli.planning import change_documents
+from llmops.cli.planning import change_documents, planned_data, planned_for, planned_text
+from llmops.cli.result import Result, Status, failed
+from llmops.core.errors import LlmopsError, NotInstalled
 from llmops.core.serialization import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from llmops.actions.apply import Applied, ApplyOptions
+    from llmops.cli.session import Session
     from llmops.cli.settings import Settings
+    from llmops.core.hardware import Hardware
+    from llmops.core.plan import Plan
+    from llmops.engines.base import Engine, Installation
+    from llmops.host import MutableHost
+
+_KEPT = "Nothing to do: what runs breaks no limit. --replan computes afresh."
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A plan that is about to be made live; `data` and `shown` describe it, whatever comes of it."""
+
+    engine: Engine
+    installation: Installation
+    plan: Plan
+    hardware: Hardware
+    data: Mapping[str, Any]
+    shown: Callable[[], str]
+
+
+def require_present(engine: Engine, installation: Installation) -> None:
+    """Raise NotInstalled, with the official steps, where there is no engine to start; else what the engine says."""
+    from llmops.actions.plan import ABSENT
+
+    if installation.managed_by == ABSENT:
+        steps = "; ".join(engine.install_steps)
+        raise NotInstalled(f"{engine.name} is not installed; nothing was changed", hint=f"install it first: {steps}")
+    engine.require_usable(installation)
 
 
 def apply_options(flags: Mapping[str, Any], settings: Settings) -> ApplyOptions:
@@ -21,6 +52,51 @@ def apply_options(flags: Mapping[str, Any], settings: Settings) -> ApplyOptions:
     drain = settings.value("drain-seconds")
     given = {} if drain is None else {"drain_seconds": drain}
     return ApplyOptions(take_over=flags["take_over"], install_unit=flags["install_unit"], **given)
+
+
+def apply_planned(
+    command: str, host: MutableHost, session: Session, flags: Mapping[str, Any], *, replan: bool
+) -> Result:
+    """Make the plan that the options ask for and apply it."""
+    planned, settings = planned_for(host, flags, session, live=True, replan=replan)
+    data = planned_data(planned, settings)
+
+    def shown() -> str:
+        return planned_text(planned, settings, explain=flags["explain"])
+
+    if planned.changes_nothing:
+        return Result(
+            command, Status.OK, data={**data, "files": [], "checks": []}, text=lambda: f"{shown()}\n\n{_KEPT}"
+        )
+    candidate = Candidate(planned.engine, planned.installation, planned.plan, planned.hardware, data, shown)
+    return apply_candidate(command, host, session, candidate, apply_options(flags, settings))
+
+
+def apply_candidate(
+    command: str, host: MutableHost, session: Session, candidate: Candidate, options: ApplyOptions
+) -> Result:
+    """Apply; an error carries the plan, so that what was refused can be read."""
+    from llmops.actions.live import make_live
+
+    try:
+        require_present(candidate.engine, candidate.installation)
+        applied = make_live(
+            host,
+            candidate.engine,
+            candidate.installation,
+            candidate.plan,
+            hardware=candidate.hardware,
+            options=options,
+            progress=session.progress,
+        )
+    except LlmopsError as error:
+        return failed(command, error, data=candidate.data, text=candidate.shown)
+    status = Status.CHANGED if applied.changed else Status.OK
+
+    def text() -> str:
+        return f"{candidate.shown()}\n\n{applied_text(applied)}"
+
+    return Result(command, status, data={**candidate.data, **applied_data(applied)}, text=text)
 
 
 def applied_data(applied: Applied) -> dict[str, Any]:

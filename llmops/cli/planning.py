@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from llmops.host import Host
 
 
+_NOT_REPEATED = frozenset({"--explain", "--debug", "-v", "--verbose"})
+
+
 def planned_for(
     host: Host, flags: Mapping[str, Any], session: Session, *, live: bool, replan: bool = False
 ) -> tuple[Planned, Settings]:
@@ -99,7 +102,7 @@ def same_words(session: Session, verb: str, *more: str) -> str:
     """The command line of this run with another verb: the next command to type."""
     kept, skip = [], False
     for word in session.words:
-        if skip or word == "--explain" or word.startswith("--output="):
+        if skip or word in _NOT_REPEATED or word.startswith("--output="):
             skip = False
         elif word == "--output":
             skip = True

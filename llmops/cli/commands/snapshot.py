@@ -67,12 +67,10 @@ def _look(host: Host, models: tuple[str, ...], session: Session, *, bandwidth: b
 
 
 def _look_at_plan(host: Host, reference: str | None, session: Session) -> None:
-    from llmops.actions.plan import make_plan
-    from llmops.checkpoint import read_changes
-    from llmops.cli.request import plan_request
-    from llmops.cli.settings import read_settings
+    from llmops.cli.planning import planned_for
+    from llmops.cli.tuning import read_difference
 
-    flags: dict[str, Any] = {} if reference is None else {"model": (reference,)}
-    request = plan_request(read_settings(flags, None, search=False))
-    planned = make_plan(host, request, progress=session.progress)
-    read_changes(host, planned.engine.files(planned.plan, planned.installation, planned.in_force))
+    flags: dict[str, Any] = {"config": None, "model": None if reference is None else (reference,)}
+    planned, settings = planned_for(host, flags, session, live=False)
+    for install_unit in (False, True):
+        read_difference(host, planned, {"take_over": False, "install_unit": install_unit}, settings)

@@ -61,30 +61,34 @@ def table(rows: Sequence[Sequence[str]], headers: Sequence[str], *, left_columns
     from tabulate import tabulate
 
     alignment = ["left" if column < left_columns else "right" for column in range(len(headers))]
+    natural = _natural_widths(rows, headers)
+    widths = _fitting(natural)
     text = tabulate(
         rows,
         headers=headers,
         tablefmt="simple",
         colalign=alignment if rows else None,
-        maxcolwidths=_widths(rows, headers),
+        maxcolwidths=[width if width < whole else None for width, whole in zip(widths, natural, strict=True)],
+        maxheadercolwidths=widths,
         disable_numparse=True,
     )
     return textwrap.indent(text, _INDENT)
 
 
-def _widths(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> list[int | None] | None:
-    """The widest columns give way until the row fits the page."""
-    gap, room = 2, WIDTH - len(_INDENT)
-    natural = [
+def _natural_widths(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> list[int]:
+    return [
         max([len(header), *(len(click.unstyle(str(row[column]))) for row in rows)])
         for column, header in enumerate(headers)
     ]
+
+
+def _fitting(natural: Sequence[int]) -> list[int]:
+    """The widest columns give way until the row fits the page."""
+    gap, room, narrowest = 2, WIDTH - len(_INDENT), 8
     widths = list(natural)
-    while sum(widths) + gap * (len(widths) - 1) > room and max(widths) > 8:
+    while sum(widths) + gap * (len(widths) - 1) > room and max(widths) > narrowest:
         widths[widths.index(max(widths))] -= 1
-    if widths == natural:
-        return None
-    return [width if width < whole else None for width, whole in zip(widths, natural, strict=True)]
+    return widths
 
 
 def sections(parts: Iterable[str]) -> str:

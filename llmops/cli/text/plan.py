@@ -12,7 +12,7 @@ from llmops.core.units import format_bytes
 
 _MOST_COLUMNS = 3
 _BINDS = {
-    "users": "the users: more slots would not shorten the wait under the limit by much",
+    "users": "the users: this is enough for the wait that was asked for",
     "memory": "memory: with more of it there would be more slots",
     "speed": "speed: with more slots each stream would fall under the minimum",
     "given": "the number that was given",
@@ -34,14 +34,14 @@ def summary_text(plan: Plan, title: str) -> str:
     cache = (
         plan.cache_type_k if plan.cache_type_k == plan.cache_type_v else f"{plan.cache_type_k} / {plan.cache_type_v}"
     )
-    pool = " in one shared pool" if plan.kv_unified else ""
+    pool = "in one shared pool" if plan.kv_unified else "together"
     rows = (
         (
             "model",
             f"{model.reference} ({model.architecture}, {model.quantization}, {format_bytes(model.weights_bytes)})",
         ),
         ("load", f"{workload.users} users, {workload.kind.value}, {turn}: {plan.in_flight:.1f} requests in flight"),
-        ("slots", f"{plan.slots} at once, {plan.context_tokens_per_slot:,} tokens each ({plan.cache_tokens:,}{pool})"),
+        ("slots", f"{plan.slots} at once, {plan.context_tokens_per_slot:,} tokens each ({plan.cache_tokens:,} {pool})"),
         ("waiting", f"{plan.wait_probability:.0%} of requests wait, {plan.wait_seconds_mean:.1f} s on average"),
         ("queue", f"{plan.queue_requests} waiting requests are served in {plan.policy.patience_seconds:g} s"),
         ("cache", f"{cache}, flash attention {plan.flash_attention}"),
@@ -113,31 +113,22 @@ def speed_text(speeds: Sequence[Speed]) -> str:
     """Rates at several numbers of streams; says whether they were measured or predicted."""
     if not speeds:
         return ""
-    bases = {speed.basis for speed in speeds}
-    title = f"Speed, {bases.pop()}" if len(bases) == 1 else "Speed, partly measured"
-    note = (
-        ""
-        if title.endswith(" measured")
-        else "\n" + wrapped("a verification measures them and the next plan uses that")
-    )
-    rows = [_speed_row(speed) for speed in speeds]
-    headers = ("streams", "tokens/s each", "together", "prompt tokens/s", "first token", "basis")
-    return heading(title) + "\n" + table(rows, headers, left_columns=0) + note
+    bases = sorted({speed.basis for speed in speeds})
+    headers = ["streams", "tokens/s each", "together", "prompt tokens/s", "first token"]
+    rows = [list(_speed_row(speed)) for speed in speeds]
+    if len(bases) > 1:
+        headers.append("basis")
+        rows = [[*row, speed.basis] for row, speed in zip(rows, speeds, strict=True)]
+    note = "\n" + wrapped("verifying measures them; the next plan then uses what was measured")
+    body = table(rows, headers, left_columns=0) + (note if "predicted" in bases else "")
+    return heading(f"Speed, {' and '.join(bases)}") + "\n" + body
 
 
 def _speed_row(speed: Speed) -> tuple[str, ...]:
     rate = speed.decode_tokens_per_second_per_stream
-    each = f"{rate.likely:.1f}"
-    if rate.low != rate.high:
-        each = f"{rate.low:.1f} to {rate.high:.1f}"
-    return (
-        str(speed.streams),
-        each,
-        f"{speed.decode_tokens_per_second_total:.1f}",
-        f"{speed.prefill_tokens_per_second:.0f}",
-        f"{speed.ttft_seconds:.1f} s",
-        speed.basis,
-    )
+    each = f"{rate.likely:.1f}" if rate.low == rate.high else f"{rate.low:.1f} to {rate.high:.1f}"
+    total, prefill = speed.decode_tokens_per_second_total, speed.prefill_tokens_per_second
+    return (str(speed.streams), each, f"{total:.1f}", f"{prefill:.0f}", f"{speed.ttft_seconds:.1f} s")
 
 
 def warnings_text(plan: Plan) -> str:

@@ -1,0 +1,71 @@
+"""llmops apply: a plan made live, verified, and undone if it fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llmops.cli.hosts import changing_host
+from llmops.cli.option_table import PLANNING
+from llmops.cli.options import applying_options, common_options, planning_options
+from llmops.cli.result import Result
+from llmops.cli.session import Session
+from llmops.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llmops.host import MutableHost
+
+
+@click.command("apply")
+@click.option("--plan", "plan_file", metavar="FILE", help="Apply exactly this saved `plan --output json`.")
+@click.option("--replan", is_flag=True, help="Compute afresh; do not keep what is in force.")
+@applying_options
+@planning_options
+@common_options
+@click.pass_obj
+def command(session: Session, /, *, plan_file: str | None, replan: bool, **flags: Any) -> Result:
+    """Make a plan live, verify it, and undo it if it fails.
+
+    The plan comes from --plan FILE, or is made as by `llmops plan`. A second apply changes nothing.
+    """
+    if flags["snapshot"] is not None:
+        raise UsageError("a recording cannot be changed", hint="leave --snapshot out")
+    with changing_host() as host:
+        if plan_file is None:
+            from llmops.cli.applying import apply_planned
+
+            return apply_planned("apply", host, session, flags, replan=replan)
+        _require_alone(flags, replan=replan)
+        return _apply_saved(host, session, plan_file, flags)
+
+
+def _require_alone(flags: Mapping[str, Any], *, replan: bool) -> None:
+    """A saved plan is applied as it is; an option that would change it contradicts it."""
+    typed = [spec.name for spec in PLANNING if flags[spec.name.replace("-", "_")] is not None]
+    typed += ["replan"] if replan else []
+    if typed:
+        names = ", ".join(f"--{name}" for name in typed)
+        raise UsageError(f"--plan applies a saved plan as it is, without {names}", hint=f"leave out --plan, or {names}")
+
+
+def _apply_saved(host: MutableHost, session: Session, plan_file: str, flags: Mapping[str, Any]) -> Result:
+    from llmops.cli.applying import Candidate, apply_candidate, apply_options
+    from llmops.cli.saved import installed_for, plan_from_file
+    from llmops.cli.settings import read_settings
+    from llmops.core.documents import plan_document
+    from llmops.probe import read_hardware
+
+    plan = plan_from_file(plan_file)
+    engine, installation = installed_for(host, plan)
+    settings = read_settings(flags, flags["config"])
+
+    def shown() -> str:
+        from llmops.cli.text.plan import plan_text
+
+        return plan_text(plan, title="Saved plan")
+
+    candidate = Candidate(engine, installation, plan, read_hardware(host), plan_document(plan), shown)
+    return apply_candidate("apply", host, session, candidate, apply_options(flags, settings))

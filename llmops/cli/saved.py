@@ -1,0 +1,37 @@
+"""Plans that were saved with `plan --output json`, and the engine that they are for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llmops.core.errors import UnreadableInput
+
+if TYPE_CHECKING:
+    from llmops.core.plan import Plan
+    from llmops.engines.base import Engine, Installation
+    from llmops.host import Host
+
+
+def plan_from_file(path: str) -> Plan:
+    """The plan in the saved output of plan or tune; raise UnreadableInput naming what is wrong with it."""
+    from llmops.cli.request import json_input
+    from llmops.core.documents import plan_from_document
+
+    document = json_input(path, "plan file")
+    if not isinstance(document, dict) or not isinstance(document.get("data"), dict):
+        raise UnreadableInput(f"plan file {path}: no plan in it", hint="save one: llmops plan --output json > FILE")
+    if document.get("exit_code", 0) != 0:
+        raise UnreadableInput(f"plan file {path}: it holds an error, not a plan", hint="see its `errors`")
+    return plan_from_document(document["data"], f"plan file {path}")
+
+
+def installed_for(host: Host, plan: Plan) -> tuple[Engine, Installation]:
+    """The engine of a plan as it is installed here; raise Unsupported where it is not."""
+    from llmops.actions.plan import PlanRequest, find_engine
+    from llmops.cli.applying import require_present
+    from llmops.core.plan import Fixed
+
+    request = PlanRequest(plan.workload, plan.policy, Fixed(), engine=plan.engine)
+    engine, installation = find_engine(host, request)
+    require_present(engine, installation)
+    return engine, installation
