@@ -20,12 +20,15 @@ _READY_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class WentBack:
-    """The changes that were taken back, the files, and the number of this rollback in the history."""
+    """The changes that were taken back, the files, and the number of this rollback in the history.
+
+    `checkpoint` is None where only a change that was cut short had to be taken back.
+    """
 
     unit: str
     reverted: tuple[int, ...]
     changes: tuple[Change, ...]
-    checkpoint: int
+    checkpoint: int | None
     restarted: bool
 
 
@@ -45,7 +48,10 @@ def rollback(
     require_root(host, "take a change back")
     systemd.require_systemd(host)
     with checkpoint.locked(host):
-        checkpoint.recover(host)
+        unfinished = checkpoint.recover(host)
+        if unfinished is not None and to is None:
+            ran = unfinished.unit.ran
+            return WentBack(unfinished.unit.name, (unfinished.identifier,), unfinished.changes, None, ran)
         chosen = _chosen(checkpoint.read_checkpoints(host), to)
         record = _record(host, chosen)
         engine, installation = _engine_of(host, engines, record)

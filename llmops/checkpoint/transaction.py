@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
@@ -76,7 +77,9 @@ def _rolled_back(checkpoint: Checkpoint, failure: LlmopsError | OSError) -> Roll
 
 
 def _finish(host: MutableHost) -> None:
+    """The change is whole and kept: nothing that happens now takes it back. A journal that stays is harmless."""
     try:
         store.remove_journal(host)
-    except Interrupted:  # too late to take anything back: the change is whole and kept
-        store.remove_journal(host)
+    except (Interrupted, OSError):
+        with contextlib.suppress(OSError):
+            store.remove_journal(host)
