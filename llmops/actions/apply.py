@@ -93,7 +93,7 @@ class _Run:
         report = checkpoint.carry_out(
             host,
             record,
-            plan_document(self.plan, arguments=engine_words(self.engine, target, self.plan)),
+            plan_document(self.plan, arguments=target.words),
             lambda: self._bring_up(reason),
             ready=self._ready if before.active else None,
             reload=before.need_daemon_reload,
@@ -192,9 +192,3 @@ def _verified(verify: Callable[[], VerificationReport]) -> VerificationReport:
     if not report.passed:
         raise ProblemsFound("verification could not see anything of the running engine", hint="llmops verify --debug")
     return report
-
-
-def engine_words(engine: Engine, target: Target, plan: Plan) -> tuple[str, ...]:
-    """The plan in the engine's own words, for the record."""
-    settings = engine.settings(plan, target.installation, target.in_force)
-    return tuple(word for setting in settings for word in (setting.name, setting.value) if word is not None)

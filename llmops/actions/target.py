@@ -12,7 +12,7 @@ from llmops.actions import conflicts, recovery
 from llmops.core.errors import Misconfigured, NotInstalled, Unsupported
 from llmops.core.files import Change, RenderedFile
 from llmops.core.plan import Plan
-from llmops.engines.base import Contradiction, Engine, InForce, Installation
+from llmops.engines.base import Contradiction, Engine, InForce, Installation, Setting
 from llmops.host import Host
 
 UNIT_DIRECTORY = "/etc/systemd/system"
@@ -35,7 +35,7 @@ class ApplyOptions:
 
 @dataclass(frozen=True)
 class Target:
-    """The unit, its files as they should be, what differs, and whose other files contradict."""
+    """The unit, its files as they should be, what differs, whose other files contradict, the plan as engine words."""
 
     unit: str
     installation: Installation
@@ -44,6 +44,7 @@ class Target:
     changes: tuple[Change, ...]
     contradictions: tuple[Contradiction, ...]
     installs_unit: bool
+    words: tuple[str, ...]
 
 
 def read_target(host: Host, engine: Engine, installation: Installation, plan: Plan, options: ApplyOptions) -> Target:
@@ -62,7 +63,12 @@ def read_target(host: Host, engine: Engine, installation: Installation, plan: Pl
         changes=checkpoint.read_changes(host, files),
         contradictions=found,
         installs_unit=installation.unit is None,
+        words=_words(engine.settings(plan, installation, in_force)),
     )
+
+
+def _words(settings: tuple[Setting, ...]) -> tuple[str, ...]:
+    return tuple(word for setting in settings for word in (setting.name, setting.value) if word is not None)
 
 
 def unit_of(files: tuple[RenderedFile, ...]) -> str:
