@@ -10,7 +10,8 @@ import time
 from collections.abc import Mapping
 from typing import IO
 
-from llmops.host.local.commands import child_environment, die_with_parent, kill_group, shell_exit_code
+from llmops.host.local.commands import kill_group, shell_exit_code, start
+from llmops.host.local.signals import held_back
 
 KEPT_OUTPUT_BYTES = 256 * 1024
 _POLL_SECONDS = 0.02
@@ -18,16 +19,15 @@ _POLL_SECONDS = 0.02
 
 def spawn(argv: tuple[str, ...], environment: Mapping[str, str]) -> LocalChild:
     """Start a child in a session of its own. Call it from a thread that lives on: the child dies with that thread."""
-    process = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=child_environment(environment),
-        start_new_session=True,
-        preexec_fn=die_with_parent(os.getpid()),  # noqa: PLW1509 - only prctl and getppid run before exec
-    )
-    return LocalChild(process)
+    child: LocalChild | None = None
+    try:
+        with held_back():
+            child = LocalChild(start(argv, environment, subprocess.STDOUT))
+    except BaseException:
+        if child is not None:
+            child.stop(grace_seconds=0.0)
+        raise
+    return child
 
 
 class LocalChild:

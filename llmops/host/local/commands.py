@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 
 from llmops.host import Completed
+from llmops.host.local.signals import held_back
 
 # What a program prints must not depend on who calls: no translation, no pager, no colour (systemd(1), no-color.org).
 PINNED_ENVIRONMENT = {
@@ -31,24 +32,31 @@ def run(argv: tuple[str, ...], *, timeout_seconds: float) -> Completed:
     Raises FileNotFoundError or PermissionError where it cannot be started and TimeoutError when it is late; then
     the command and all that it started are killed.
     """
-    process = subprocess.Popen(
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        with held_back():
+            process = start(argv, {}, subprocess.PIPE)
+        stdout, stderr = process.communicate(timeout=timeout_seconds)
+    except BaseException as failure:
+        if process is not None:
+            end_group(process)
+        if isinstance(failure, subprocess.TimeoutExpired):
+            raise TimeoutError(f"{' '.join(argv)} did not end within {timeout_seconds:g} s") from failure
+        raise
+    return Completed(argv, shell_exit_code(process.returncode), _text(stdout), _text(stderr))
+
+
+def start(argv: tuple[str, ...], environment: Mapping[str, str], errors_to: int) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, without input; errors as in `run`."""
+    return subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=child_environment({}),
+        stderr=errors_to,
+        env=child_environment(environment),
         start_new_session=True,
         preexec_fn=die_with_parent(os.getpid()),  # noqa: PLW1509 - only prctl and getppid run before exec
     )
-    try:
-        stdout, stderr = process.communicate(timeout=timeout_seconds)
-    except subprocess.TimeoutExpired as late:
-        end_group(process)
-        raise TimeoutError(f"{' '.join(argv)} did not end within {timeout_seconds:g} s") from late
-    except BaseException:
-        end_group(process)
-        raise
-    return Completed(argv, shell_exit_code(process.returncode), _text(stdout), _text(stderr))
 
 
 def child_environment(additions: Mapping[str, str]) -> dict[str, str]:

@@ -44,10 +44,8 @@ def stream(url: str, payload: Mapping[str, object], *, timeout_seconds: float) -
             headers_seconds = time.monotonic() - started
             status = response.status_code
             error = _read_events(response, events, started, timeout_seconds)
-    except requests.exceptions.Timeout:
-        error = f"no answer within {timeout_seconds:g} s"
     except (requests.exceptions.RequestException, OSError) as problem:
-        error = _cause(problem)
+        error = f"nothing more came within {timeout_seconds:g} s" if _is_late(problem) else _cause(problem)
     return StreamTimings(started, status, headers_seconds, tuple(events), time.monotonic() - started, error)
 
 
@@ -89,9 +87,9 @@ def _plain(method: str, url: str, payload: Mapping[str, object] | None, timeout_
     try:
         with _session(url) as session, _open(session, method, url, payload, timeout_seconds) as response:
             return Response(response.status_code, _body(response, deadline), dict(response.headers))
-    except requests.exceptions.Timeout as late:
-        raise TimeoutError(f"{url} did not answer within {timeout_seconds:g} s") from late
     except requests.exceptions.RequestException as problem:
+        if _is_late(problem):
+            raise TimeoutError(f"{url} did not answer within {timeout_seconds:g} s") from problem
         raise ConnectionError(f"{url}: {_cause(problem)}") from problem
 
 
@@ -136,12 +134,19 @@ def _is_loopback(url: str) -> bool:
         return name == "localhost" or name.endswith(".localhost")
 
 
+def _is_late(problem: BaseException) -> bool:
+    """True for a time limit; requests calls one that passes while it reads the body a ConnectionError."""
+    return any(isinstance(one, (requests.exceptions.Timeout, TimeoutError)) for one in _chain(problem))
+
+
 def _cause(problem: BaseException) -> str:
     """The innermost reason that has words: the outer ones only repeat addresses and object names."""
-    text = str(problem)
+    words = (one.strerror for one in _chain(problem) if isinstance(one, OSError) and one.strerror)
+    return next(words, None) or str(problem) or type(problem).__name__
+
+
+def _chain(problem: BaseException) -> Iterator[BaseException]:
     seen: BaseException | None = problem
     while seen is not None:
-        if isinstance(seen, OSError) and seen.strerror:
-            return seen.strerror
+        yield seen
         seen = seen.__cause__ or seen.__context__
-    return text or type(problem).__name__

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from llmops.core.errors import Interrupted
-from llmops.host.local.signals import ENDING_SIGNALS, interruptible
+from llmops.host.local.signals import ENDING_SIGNALS, held_back, interruptible
 
 
 @pytest.mark.parametrize("number", ENDING_SIGNALS)
@@ -35,3 +35,14 @@ def test_what_nohup_ignores_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_signal_waits_for_the_end_of_what_must_not_be_cut() -> None:
+    done: list[str] = []
+    with pytest.raises(Interrupted), interruptible():
+        with held_back():
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+            done.append("whole")
+        done.append("never reached")
+    assert done == ["whole"]
