@@ -57,7 +57,10 @@ class TensorGroup:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model as its own metadata describes it. Sizes in bytes, lengths in tokens or elements."""
+    """A model as its own metadata describes it. Sizes in bytes, lengths in tokens or elements.
+
+    `tokenizer_merges` None: the file does not say how many merge rules its tokenizer has.
+    """
 
     reference: str
     format: str
@@ -83,6 +86,7 @@ class ModelSpec:
     tied_output: bool = False
     has_chat_template: bool = False
     source_paths: tuple[str, ...] = ()
+    tokenizer_merges: int | None = None
 
     @property
     def cache_bytes_per_token(self) -> int:

@@ -65,6 +65,7 @@ def read_gguf(host: Host, path: str) -> ModelSpec:
         tied_output=weights.tied_output,
         has_chat_template=facts.has("tokenizer.chat_template"),
         source_paths=tuple(file.path for file in files),
+        tokenizer_merges=facts.items("tokenizer.ggml.merges"),
     )
 
 

@@ -10,12 +10,12 @@ from llmops.core.memory.budget import MemoryBudget
 from llmops.core.memory.ggml_cache import checkpoints_bytes, layer_cache_bytes
 from llmops.core.memory.ggml_compute import compute_bytes, input_bytes, output_bytes
 from llmops.core.memory.ggml_runtime import (
-    COMPUTE_SPREAD,
-    DEVICE_CONTEXT,
     FIT_MARGIN_BYTES,
+    Range,
+    compute_range,
+    device_context_range,
     host_reserve_bytes,
-    process_base,
-    spread_part,
+    process_range,
 )
 from llmops.core.memory.ggml_settings import (
     GgmlSettings,
@@ -24,7 +24,13 @@ from llmops.core.memory.ggml_settings import (
     slot_context_tokens,
     total_context_tokens,
 )
-from llmops.core.memory.ggml_weights import HOST, Placement, device_weights, place_layers
+from llmops.core.memory.ggml_weights import (
+    HOST,
+    Placement,
+    device_weights,
+    doubled_output_bytes,
+    place_layers,
+)
 from llmops.core.model import ModelSpec
 from llmops.core.version import Version
 
@@ -36,8 +42,6 @@ __all__ = [
     "slot_context_tokens",
     "total_context_tokens",
 ]
-
-Range = tuple[str, int, int, str]
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,8 @@ def budgets(
 
 
 def card_free_bytes(gpu: Gpu) -> int:
-    """What a card has free; its total where only that is known."""
-    known = gpu.free_bytes if gpu.free_bytes is not None else gpu.total_bytes
+    """What a card has for a new plan; its total where only that is known."""
+    known = gpu.usable_bytes if gpu.usable_bytes is not None else gpu.total_bytes
     if known is None:
         raise UnreadableInput(
             f"the memory of card {gpu.index} ({gpu.name}) is unknown", hint="give it with --gpu NAME:TOTAL:FREE"
@@ -87,9 +91,8 @@ def cache_on(device: int, demand: Demand) -> int:
 def card_budget(gpu: Gpu, position: int, demand: Demand) -> MemoryBudget:
     """The budget of one graphics card."""
     free = card_free_bytes(gpu)
-    likely_compute = compute_bytes(demand.model, demand.settings, demand.build)
-    compute = spread_part("compute_bytes", likely_compute, COMPUTE_SPREAD)
-    runtime = spread_part("runtime_bytes", 1, DEVICE_CONTEXT)
+    compute = compute_range(compute_bytes(demand.model, demand.settings, demand.build))
+    runtime = device_context_range()
     return MemoryBudget(
         device=f"gpu{gpu.index}",
         total_bytes=gpu.total_bytes if gpu.total_bytes is not None else free,
@@ -117,13 +120,22 @@ def host_budget(hardware: Hardware, demand: Demand, shared: tuple[MemoryBudget, 
         device="host",
         total_bytes=total,
         available_bytes=usable,
-        weights_bytes=device_weights(demand.model, demand.placement, HOST) + sum(card.weights_bytes for card in shared),
+        weights_bytes=host_weights(demand) + sum(card.weights_bytes for card in shared),
         cache_bytes=cache_on(HOST, demand) + sum(card.cache_bytes for card in shared),
         output_bytes=output_bytes(demand.model, demand.settings),
         reserve_bytes=host_reserve_bytes(total),
         ranges=ranges,
         **high,
     )
+
+
+def host_weights(demand: Demand) -> int:
+    """Bytes of weights that the host must keep in memory: each tensor once, as its repacked copy where there is one.
+
+    The mapped pages of repacked tensors are clean and never read again: the kernel drops them first, at no cost.
+    """
+    doubled = doubled_output_bytes(demand.model, demand.settings, demand.placement)
+    return device_weights(demand.model, demand.placement, HOST) + doubled
 
 
 def host_ranges(demand: Demand) -> tuple[Range, ...]:
@@ -133,8 +145,8 @@ def host_ranges(demand: Demand) -> tuple[Range, ...]:
     compute = compute_bytes(model, settings, demand.build) if whole_graph else input_bytes(model, settings)
     host_cache = settings.prompt_cache_bytes + checkpoints_bytes(model, settings)
     return (
-        spread_part("compute_bytes", compute, COMPUTE_SPREAD),
-        spread_part("runtime_bytes", 1, process_base(model, uses_cards=placement.output != HOST)),
+        compute_range(compute),
+        process_range(model, uses_cards=placement.output != HOST),
         ("prompt_cache_bytes", 0, host_cache, "empty at the start; grows with traffic up to its limits"),
     )
 

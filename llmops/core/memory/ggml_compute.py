@@ -52,9 +52,19 @@ def compute_bytes(model: ModelSpec, settings: GgmlSettings, build: Version | Non
 
 
 def scores_bytes(model: ModelSpec, settings: GgmlSettings) -> int:
-    """Bytes at the widest point of attention without flash attention: a score for every head and cached token."""
-    scores = (model.attention_heads + 1) * stream_tokens(settings)
-    return int(FLOAT_BYTES * ubatch_tokens(settings) * (6.5 * model.embedding_length + scores))
+    """Bytes at the widest point of attention without flash attention: a score for every head and cached token.
+
+    What is alive beside the scores was fitted to the engine's own figures for seven models; models with windows keep
+    the masks and projections of both kinds of layers.
+    """
+    keys = max((layer.key_length for layer in model.attention_layers), default=0)
+    cached = max((layer.kv_heads * layer.key_length for layer in model.attention_layers), default=0)
+    queries = model.attention_heads * keys
+    beside = 3 * model.embedding_length + 3 * queries + 2 * cached
+    if attention_columns(model, settings) > stream_tokens(settings):
+        beside = 5 * model.embedding_length + 2 * queries + 4 * cached
+    scores = model.attention_heads * stream_tokens(settings)
+    return FLOAT_BYTES * ubatch_tokens(settings) * (scores + attention_columns(model, settings) + beside)
 
 
 def input_bytes(model: ModelSpec, settings: GgmlSettings) -> int:

@@ -64,15 +64,24 @@ def repacked_types(cpu_flags: tuple[str, ...]) -> frozenset[str]:
     return frozenset[str]().union(*matches)
 
 
-def repacked_bytes(model: ModelSpec, settings: GgmlSettings, *, output_on_host: bool, host_share: float) -> int:
-    """Most bytes of weights that exist a second time as repacked copies, for the share of layers on the host."""
+def repacked_bytes(model: ModelSpec, settings: GgmlSettings, roles: tuple[str, ...]) -> int:
+    """Most bytes of matrices of these roles that the processor keeps as repacked copies."""
     if not settings.repack:
         return 0
     types = repacked_types(settings.cpu_flags)
-    groups = [group for group in model.tensors if group.storage_type.upper() in types]
-    repeating = sum(group.matrix_bytes for group in groups if group.role == "repeating")
-    output = sum(group.matrix_bytes for group in groups if group.role == output_role(model))
-    return int(repeating * host_share) + (output if output_on_host else 0)
+    return sum(
+        group.matrix_bytes for group in model.tensors if group.role in roles and group.storage_type.upper() in types
+    )
+
+
+def doubled_output_bytes(model: ModelSpec, settings: GgmlSettings, placement: Placement) -> int:
+    """Token embeddings that the processor must keep twice: as rows to look up, and repacked as the output layer.
+
+    In a mapped file the rows that are looked up are few; read into memory (`--load-mode none`) they are all there.
+    """
+    if settings.memory_mapped or not model.tied_output or placement.output != HOST:
+        return 0
+    return repacked_bytes(model, settings, ("input",))
 
 
 def output_role(model: ModelSpec) -> str:
