@@ -36,7 +36,7 @@ def command(session: Session, /, *, explain: bool, **flags: Any) -> Result:
     live = flags["snapshot"] is None
     settings = read_settings(flags, flags["config"], search=live)
     with reading_host(flags["snapshot"]) as host:
-        planned = size_one(host, plan_request(settings, measure=live), progress=session.progress)
+        planned = size_one(host, plan_request(settings), progress=session.progress)
     check_context(settings, planned.model)
     data = planned_data(planned, settings)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 
 from llmops.cli import hosts
 from llmops.cli.application import application
+from tests.unit.cli.machine import Machine, model_file
 
 
 @dataclass(frozen=True)
@@ -52,3 +54,18 @@ def run() -> Run:
         return Ran(result.exit_code, result.stdout, result.stderr)
 
     return invoke
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
+    """An 8 GiB machine without an engine, behind every door of the command line."""
+    found = Machine(disk=tmp_path)
+    monkeypatch.setattr(hosts, "build_host", lambda snapshot=None: found)
+    monkeypatch.setattr(hosts, "build_mutable_host", lambda: found)
+    return found
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """The path of a small model."""
+    return str(model_file(tmp_path))
