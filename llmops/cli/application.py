@@ -25,7 +25,7 @@ COMMANDS = {
     "size": "Show memory and capacity of one explicit configuration.",
     "rollback": "Put back what was before an apply.",
     "history": "List what was applied and rolled back.",
-    "snapshot": "Record this machine into a directory, without secrets.",
+    "snapshot": "Record this machine into a new directory, without secrets.",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from llmops.cli.request import check_context, plan_request
@@ -31,12 +32,19 @@ def planned_for(
     settings = read_settings(flags, flags["config"], search=live)
     planned = make_plan(host, plan_request(settings, replan=replan, measure=live), progress=session.progress)
     check_context(settings, planned.model)
-    return planned, settings
+    return with_engine_warnings(planned), settings
+
+
+def with_engine_warnings(planned: Planned) -> Planned:
+    """The plan with what its engine has to say about it: what cannot be set, what works against it."""
+    said = planned.engine.warnings(planned.plan, planned.installation, planned.in_force)
+    warnings = tuple(dict.fromkeys((*planned.plan.warnings, *said)))
+    return replace(planned, plan=replace(planned.plan, warnings=warnings))
 
 
 def planned_data(planned: Planned, settings: Settings) -> dict[str, Any]:
     """The `data` of a command that planned."""
-    words = planned.engine.settings(planned.plan, planned.installation)
+    words = planned.engine.settings(planned.plan, planned.installation, planned.in_force)
     installation = planned.installation
     return {
         "hardware": hardware_document(planned.hardware),

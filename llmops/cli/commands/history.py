@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 @common_options
 @click.pass_obj
 def command(session: Session, /, *, snapshot: str | None) -> Result:
-    """List what was applied and rolled back, oldest first."""
+    """List what was applied and rolled back.
+
+    Oldest first; the numbers are those of `llmops rollback --to`.
+    """
     from llmops.actions.history import history
     from llmops.core.serialization import encode
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 @common_options
 @click.pass_obj
 def command(session: Session, /, *, to: int | None, recover: bool, drain_seconds: float | None) -> Result:
-    """Put back what was before the last apply and restart the engine with it.
+    """Put back what was before an apply.
 
-    A file that was edited since llmops wrote it is never overwritten.
+    The engine is restarted with it. A file that was edited since llmops wrote it is never overwritten.
     """
     if recover and to is not None:
         raise UsageError("--recover and --to exclude each other", hint="give one of the two")

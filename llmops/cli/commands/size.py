@@ -8,7 +8,7 @@ import click
 
 from llmops.cli.hosts import reading_host
 from llmops.cli.options import common_options, planning_options
-from llmops.cli.planning import planned_data, planned_text
+from llmops.cli.planning import planned_data, planned_text, with_engine_warnings
 from llmops.cli.result import Result, Status, failed
 from llmops.cli.session import Session
 from llmops.core.errors import DoesNotFit
@@ -38,6 +38,7 @@ def command(session: Session, /, *, explain: bool, **flags: Any) -> Result:
     with reading_host(flags["snapshot"]) as host:
         planned = size_one(host, plan_request(settings), progress=session.progress)
     check_context(settings, planned.model)
+    planned = with_engine_warnings(planned)
     data = planned_data(planned, settings)
 
     def text() -> str:

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 @common_options
 @click.pass_obj
 def command(session: Session, /, *, plan_file: str | None, snapshot: str | None) -> Result:
-    """Compare what is in force with the last applied plan, then send test requests; nothing is changed.
+    """Compare what is in force with the last applied plan.
 
-    Unit, running process, listener, the engine's own word, memory, swap, and whether two requests really run together.
-    Exit code 3 when a check fails. What could not be seen is never a pass.
+    Nothing is changed; two test requests are sent. Unit, running process, listener, the engine's own word, memory,
+    swap, and whether two requests really run together. Exit code 3 when a check fails; what could not be seen is never
+    a pass.
     """
     from llmops.actions.verify import verify
     from llmops.cli.saved import installed_for

@@ -37,6 +37,7 @@ usage: llama-server [options]
 --slots, --no-slots                     expose slots monitoring endpoint
 -cb,   --cont-batching, -nocb, --no-cont-batching
                                         whether to enable continuous batching
+-ngl,  --gpu-layers, --n-gpu-layers N   max. number of layers to store in VRAM
 -r,    --repack, -nr, --no-repack       whether to enable weight repacking
 -fit,  --fit [on|off]                   whether to adjust unset arguments to fit in device memory
 -lm,   --load-mode MODE                 how to load the weights
