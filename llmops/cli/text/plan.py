@@ -65,7 +65,12 @@ def budget_text(budgets: Sequence[MemoryBudget]) -> str:
     if not budgets:
         return ""
     body = _by_part(budgets) if len(budgets) <= _MOST_COLUMNS else _by_device(budgets)
-    notes = [f"{_part_name(part)} on {b.device}: {why}" for b in budgets for part, _, _, why in b.ranges if why]
+    notes = [
+        f"{_part_name(part)} on {budget.device}: {why}"
+        for budget in budgets
+        for part, low, high, why in budget.ranges
+        if why and low != high
+    ]
     return heading("Memory") + "\n" + body + ("\n" + bullets(dict.fromkeys(notes)) if notes else "")
 
 

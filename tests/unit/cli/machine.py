@@ -127,4 +127,5 @@ def model_file(directory: Path, name: str = "small.gguf", *, layers: int = 8, co
     """A small whole llama model; its weights are a hole."""
     shape = {"layers": layers, "embedding": 1024, "feed_forward": 2816, "vocabulary": 1000}
     metadata = gguf_files.model_metadata("llama", heads=16, kv_heads=4, context=context, **shape)
-    return gguf_files.write(directory / name, metadata, gguf_files.model_tensors(kv_width=256, **shape))
+    tensors = gguf_files.model_tensors(layers=layers, embedding=1024, kv_width=256, feed_forward=2816, vocabulary=1000)
+    return gguf_files.write(directory / name, metadata, tensors)
