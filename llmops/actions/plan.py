@@ -24,6 +24,7 @@ from llmops.probe.bandwidth import read_bandwidth
 from llmops.state import Recalled, read_applied_plan, read_rates, subject
 
 ABSENT = "absent"
+EMBEDDED = "embedded"
 
 
 def _as_probed(hardware: Hardware) -> Hardware:
@@ -151,7 +152,8 @@ def find_engine(host: Host, request: PlanRequest) -> tuple[Engine, Installation]
         raise UsageError(
             f"{request.engine_version!r} is not a version of {engine.name}", hint="give numbers, such as 11434"
         )
-    if installation.version in {None, version}:
+    # The embedded server has the version of its own package: another version is another program, on another machine.
+    if installation.version in {None, version} and installation.managed_by != EMBEDDED:
         return engine, replace(installation, version=version, version_text=request.engine_version)
     return engine, replace(absent(engine), version=version, version_text=request.engine_version)
 
