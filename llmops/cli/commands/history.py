@@ -50,6 +50,6 @@ def _text(entries: tuple[HistoryEntry, ...]) -> str:
         )
         for entry in entries
     ]
-    headers = ("number", "when", "what", "unit", "summary", "in effect")
+    headers = ("number", "when", "what", "unit", "summary", "live")
     hint = wrapped("llmops rollback takes back the last one; --to N keeps N and takes back what came after.")
     return f"{table(rows, headers, left_columns=len(headers))}\n\n{hint}"

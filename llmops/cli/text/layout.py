@@ -58,12 +58,13 @@ def bullets(rows: Iterable[str]) -> str:
 
 def table(rows: Sequence[Sequence[str]], headers: Sequence[str], *, left_columns: int = 1) -> str:
     """A table whose first `left_columns` columns are aligned left and the others right, widths kept to the page."""
-    from tabulate import tabulate
+    import tabulate
 
+    tabulate.MIN_PADDING = 0  # else every header widens its column by two
     alignment = ["left" if column < left_columns else "right" for column in range(len(headers))]
     natural = _natural_widths(rows, headers)
     widths = _fitting(natural)
-    text = tabulate(
+    text = tabulate.tabulate(
         rows,
         headers=headers,
         tablefmt="simple",
