@@ -43,12 +43,19 @@ def compute_bytes(model: ModelSpec, settings: GgmlSettings, build: Version | Non
     """Bytes of the compute buffer of a device that holds whole layers, the likely value."""
     tokens = ubatch_tokens(settings)
     columns = attention_columns(model, settings)
-    candidates = [FLOAT_BYTES * tokens * activation_floats(model) + MASK_BYTES * tokens * columns]
+    masks = MASK_BYTES * tokens * columns
+    candidates = [FLOAT_BYTES * tokens * activation_floats(model) + masks, logits_bytes(model, settings) + masks]
     if not settings.flash_attention:
         candidates.append(scores_bytes(model, settings))
     if RESERVES_LOGITS.at(build):
         candidates.append(FLOAT_BYTES * tokens * (model.vocabulary_size + model.embedding_length))
     return max(candidates)
+
+
+def logits_bytes(model: ModelSpec, settings: GgmlSettings) -> int:
+    """Bytes at the end of the graph: logits for one token of every slot; widest with small batches and many slots."""
+    states = 5 * model.embedding_length * ubatch_tokens(settings)
+    return FLOAT_BYTES * (settings.slots * model.vocabulary_size + states)
 
 
 def scores_bytes(model: ModelSpec, settings: GgmlSettings) -> int:
