@@ -199,3 +199,11 @@ class Engine(Protocol):
     def last_words(self, exit_code: int, output: str) -> str:
         """Why a child that ended early did so, and what to do, from its exit code and log."""
         ...
+
+    def port_was_taken(self, output: str) -> bool:
+        """Whether the log of a child that ended says that another program has its port."""
+        ...
+
+    def log_checks(self, plan: Plan, output: str) -> tuple[Check, ...]:
+        """What the log of a trial says of the plan, above all how much cache was really allocated and where."""
+        ...

@@ -50,7 +50,8 @@ def _on_command_line(
         observed = SET if said.flag == expectation.name or _same_sense(expectation.name, said.flag) else said.flag
     else:
         observed = " ".join(said.values)
-    return _compared(expectation.value, observed, "on the command line of the running process")
+    said_so = "" if observed == expectation.value else f"the running process was started with {' '.join(said.words)}"
+    return _compared(expectation.value, observed, said_so)
 
 
 def _same_sense(wanted: str, said: str) -> bool:

@@ -77,8 +77,19 @@ def _servers(processes: Iterable[ProcessInfo]) -> tuple[ProcessInfo, ...]:
     return tuple(
         process
         for process in by_pid.values()
-        if program_length(process.argv) is not None and not _is_owned(process, by_pid.get(process.parent_pid or 0))
+        if _is_server(process) and not _is_owned(process, by_pid.get(process.parent_pid or 0))
     )
+
+
+def _is_server(process: ProcessInfo) -> bool:
+    """The process itself, not one that only names it: a wrapper that waits for it, or `llmops --engine llama-server`."""
+    length = program_length(process.argv)
+    if length is None:
+        return False
+    if process.argv[length - 1] == EMBEDDED_MODULE:
+        return length == 3  # python -m MODULE
+    executable = (process.executable or "").removesuffix(_DELETED)
+    return PROGRAM in {PurePosixPath(word).name for word in (process.argv[0], executable)}
 
 
 def _is_owned(process: ProcessInfo, parent: ProcessInfo | None) -> bool:
@@ -138,12 +149,11 @@ def _located(host: Host, words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _command_of(process: ProcessInfo) -> tuple[str, ...]:
-    length = program_length(process.argv) or 1
-    executable = (process.executable or process.argv[0]).removesuffix(_DELETED)
-    if process.argv[length - 1] == EMBEDDED_MODULE:
-        return (executable, "-m", EMBEDDED_MODULE)
-    said = process.argv[length - 1]
-    return (said if said.startswith("/") else executable,)
+    words = process.argv[: program_length(process.argv) or 1]
+    module = words[-2:] if words[-1] == EMBEDDED_MODULE else ()
+    said = words[-1 - len(module)]
+    # What was typed keeps the virtual environment of an interpreter; the executable is only where its links lead.
+    return (said if said.startswith("/") else (process.executable or said).removesuffix(_DELETED), *module)
 
 
 def _containers(machine: Machine, loose: Iterable[ProcessInfo]) -> Iterator[Installation]:

@@ -19,6 +19,7 @@ from llmops.engines.llama_server.expectations import expectations
 from llmops.engines.llama_server.failures import last_words
 from llmops.engines.llama_server.files import render_files
 from llmops.engines.llama_server.launch import launch
+from llmops.engines.llama_server.log import log_checks, port_was_taken
 from llmops.engines.llama_server.memory import memory_model
 from llmops.engines.llama_server.observe import observe
 from llmops.engines.llama_server.served import served
@@ -120,3 +121,11 @@ class LlamaServer:
     def last_words(self, exit_code: int, output: str) -> str:
         """Why a child that ended early did so, and what to do."""
         return last_words(exit_code, output)
+
+    def port_was_taken(self, output: str) -> bool:
+        """Whether the log of a child that ended says that another program has its port."""
+        return port_was_taken(output)
+
+    def log_checks(self, plan: Plan, output: str) -> tuple[Check, ...]:
+        """Cache really allocated against the budget, and the layers that went to cards."""
+        return log_checks(plan, output)
