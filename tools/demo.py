@@ -10,6 +10,7 @@ import sys
 from tools.environment import PYTHON, REPOSITORY, make_environment, run, say
 from tools.get_llama_server import binary_path, is_built
 from tools.get_model import model_path
+from tools.openmp import ensure_openmp
 
 USERS = 5
 
@@ -27,6 +28,7 @@ def main() -> None:
     else:
         say("engine: the embedded llama-server (no llama-server on PATH)")
         make_environment(extra="embedded")
+        ensure_openmp()
     say("model: Gemma 3 270M, 4-bit")
     run(str(PYTHON), "-m", "tools.get_model")
     model = os.path.relpath(model_path(), REPOSITORY)

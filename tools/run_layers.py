@@ -17,6 +17,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from tools.environment import PYTHON, REPOSITORY, make_environment, run, say
+from tools.openmp import ensure_openmp
 
 RESULTS = REPOSITORY / ".cache" / "test-results"
 NO_TESTS_COLLECTED = 5
@@ -168,6 +169,7 @@ def main() -> None:
     if unknown := set(chosen) - {layer.name for layer in LAYERS}:
         parser.error(f"no layer named {', '.join(sorted(unknown))}")
     make_environment(extra="embedded", group="test")
+    ensure_openmp()
     RESULTS.mkdir(parents=True, exist_ok=True)
     outcomes = [run_layer(layer) for layer in LAYERS if not chosen or layer.name in chosen]
     lines, passed, failed = summary(outcomes, all_required=bool(os.environ.get("LLMOPS_REQUIRE_LAYERS")))

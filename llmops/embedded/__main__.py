@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 
 from llmops.embedded.command_line import CommandLine, RefusedArgument, read_command_line
 from llmops.embedded.help import help_text
 from llmops.embedded.server import CannotServe, serve
 from llmops.embedded.version import version_text
+
+OPENMP = "libgomp.so.1"
 
 
 def main(words: Sequence[str]) -> int:
@@ -55,10 +59,15 @@ def devices_text(library: ModuleType) -> str:
 
 def load_library() -> ModuleType:
     """Xllamacpp, or CannotServe with how to get it."""
+    openmp = Path(sys.prefix) / "lib" / OPENMP
+    if openmp.is_file():  # put there where the system has none
+        ctypes.CDLL(str(openmp), mode=ctypes.RTLD_GLOBAL)
     try:
         return importlib.import_module("xllamacpp")
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise CannotServe(f"error: {error}: pip install 'llmops[embedded]'") from error
+    except ImportError as error:
+        raise CannotServe(f"error: {error}{'; apt-get install -y libgomp1' if OPENMP in str(error) else ''}") from error
 
 
 if __name__ == "__main__":
