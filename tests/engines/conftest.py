@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 READY_SECONDS = 120.0
 STOP_SECONDS = 45.0  # llama-server ends a live stream only at its next ping, every 30 s
 
-# Threads that spin at OpenMP's barriers starve each other when other tests run: 60 tokens took 3 to 36 s instead of 3.
+# Threads that spin at OpenMP's barriers starve each other on busy cores: 60 tokens took 20 to 36 s instead of 3 to 5.
 SHARED_CORES = {"OMP_WAIT_POLICY": "passive"}
 
 RunningServer = Callable[..., AbstractContextManager[str]]
