@@ -94,7 +94,7 @@ def apply_candidate(
     status = Status.CHANGED if applied.changed else Status.OK
 
     def text() -> str:
-        return f"{candidate.shown()}\n\n{applied_text(applied)}"
+        return f"{candidate.shown()}\n\n{applied_text(applied, verbose=session.verbose)}"
 
     return Result(command, status, data={**candidate.data, **applied_data(applied)}, text=text)
 
@@ -111,7 +111,7 @@ def applied_data(applied: Applied) -> dict[str, Any]:
     }
 
 
-def applied_text(applied: Applied) -> str:
+def applied_text(applied: Applied, *, verbose: bool = False) -> str:
     """What was done, for people."""
     from llmops.cli.text.changes import checks_text
     from llmops.cli.text.layout import good, sections
@@ -120,5 +120,5 @@ def applied_text(applied: Applied) -> str:
         return good(f"Nothing to do: {applied.unit} already runs this plan.")
     done = f"Live in {applied.unit} (number {applied.checkpoint}); to go back: llmops rollback"
     files = "\n".join(f"  wrote {change.path}" for change in applied.changes if change.after is not None)
-    checks = "" if applied.report is None else checks_text(applied.report.checks)
+    checks = "" if applied.report is None else checks_text(applied.report.checks, verbose=verbose)
     return sections((checks, f"{good(done)}\n{files}".rstrip()))

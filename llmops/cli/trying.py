@@ -32,7 +32,7 @@ def report_data(report: VerificationReport, rates: MeasuredRates | None) -> dict
     }
 
 
-def report_text(report: VerificationReport, rates: MeasuredRates | None) -> str:
+def report_text(report: VerificationReport, rates: MeasuredRates | None, *, verbose: bool) -> str:
     """Checks and measured rates for people."""
     from llmops.cli.text.changes import checks_text
     from llmops.cli.text.layout import heading, pairs, sections
@@ -42,7 +42,7 @@ def report_text(report: VerificationReport, rates: MeasuredRates | None) -> str:
         rows = [(f"{streams} at once", f"{rate:.1f} tokens/s each") for streams, rate in rates.decode_tokens_per_second]
         rows.append(("prompts", f"{rates.prefill_tokens_per_second:.0f} tokens/s"))
         measured = heading("Measured") + "\n" + pairs(rows)
-    return sections((checks_text(report.checks), measured))
+    return sections((checks_text(report.checks, verbose=verbose), measured))
 
 
 def problems(report: VerificationReport, what: str, hint: str) -> ProblemsFound | None:
@@ -71,7 +71,9 @@ def trial_result(tried: TrialResult, data: Mapping[str, Any], shown: Callable[[]
 
         verdict = good("The trial passed; nothing was changed.") if tried.report.passed else bad("The trial failed.")
         tail = "\n".join(f"  {line}" for line in tried.log_tail) if session.debug or not tried.report.passed else ""
-        return sections((shown(), report_text(tried.report, tried.rates), _facts(tried), tail, verdict))
+        return sections(
+            (shown(), report_text(tried.report, tried.rates, verbose=session.verbose), _facts(tried), tail, verdict)
+        )
 
     problem = problems(tried.report, "the trial found problems", "nothing was changed; the checks say what was seen")
     if problem is not None:

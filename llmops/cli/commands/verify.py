@@ -41,7 +41,7 @@ def command(session: Session, /, *, plan_file: str | None, snapshot: str | None)
     data = {**plan_document(plan), **report_data(verified.report, verified.rates)}
 
     def text() -> str:
-        return report_text(verified.report, verified.rates)
+        return report_text(verified.report, verified.rates, verbose=session.verbose)
 
     hint = "put the plan in force again: llmops tune --apply; or go back: llmops rollback"
     problem = problems(verified.report, "what is in force is not the plan", hint)

@@ -40,12 +40,12 @@ def _coloured(line: str) -> str:
     return good(line) if line.startswith("+") else bad(line) if line.startswith("-") else line
 
 
-def checks_text(checks: Sequence[Check]) -> str:
-    """Every check with its verdict; what failed or was not seen says more underneath."""
+def checks_text(checks: Sequence[Check], *, verbose: bool = False) -> str:
+    """Every check with its verdict; what failed or was not seen says more underneath, with `verbose` all do."""
     if not checks:
         return ""
     rows = [(check.name, _MARKS[check.status], check.expected, check.observed or "-") for check in checks]
-    details = [(check.name, check.detail) for check in checks if check.detail]
+    details = [(check.name, check.detail) for check in checks if verbose or check.status is not CheckStatus.PASS]
     counted = ", ".join(
         f"{sum(check.status is status for check in checks)} {word}"
         for status, word in (

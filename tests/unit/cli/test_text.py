@@ -132,6 +132,12 @@ def test_checks_are_counted_and_explained() -> None:
     assert widest(text) <= WIDTH
 
 
+def test_what_passed_says_more_only_on_request() -> None:
+    passed = Check("total_slots", "4", "4", CheckStatus.PASS, "total_slots of /props")
+    assert "/props" not in plain(checks_text((passed,)))
+    assert "/props" in plain(checks_text((passed,), verbose=True))
+
+
 def test_wide_tables_are_wrapped_to_the_page() -> None:
     text = table([("a" * 10, " ".join(["word"] * 40))], ("name", "value"), left_columns=2)
     assert widest(text) <= WIDTH
