@@ -25,7 +25,8 @@ def outcome_of(run: Callable[[], object], command: str, session: Session) -> Res
         _show_traceback_in_debug(session)
         return failed(command, _as_llmops_error(error))
     except Exception as error:  # noqa: BLE001 - a bug is reported like everything else: one line and an exit code
-        return _bug(command, error, session)
+        stopped = _stopped_by(error)
+        return failed(command, stopped) if stopped else _bug(command, error, session)
     if isinstance(value, Result):
         return value
     return value if isinstance(value, int) else EXIT_OK
@@ -44,6 +45,15 @@ def _as_llmops_error(error: BaseException) -> LlmopsError:
     return Interrupted(_SIGINT)
 
 
+def _stopped_by(error: BaseException | None) -> LlmopsError | None:
+    """The signal behind an error that cleaning up after that signal raised."""
+    while error is not None:
+        if isinstance(error, (KeyboardInterrupt, Interrupted)):
+            return _as_llmops_error(error)
+        error = error.__context__
+    return None
+
+
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 
@@ -60,9 +70,17 @@ def deliver(outcome: Result | int, session: Session) -> int:
             _print_text(outcome)
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still in the buffer would fail once more when the interpreter flushes it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
+    except OSError as error:
+        _drop_stdout()
+        click.echo(f"error: the result could not be written: {error.strerror}", err=True)
+        return outcome.exit_code or EXIT_BUG
     return outcome.exit_code
+
+
+def _drop_stdout() -> None:
+    """What is still in the buffer would fail once more when the interpreter flushes it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print_json(result: Result) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,32 @@ def test_a_reader_that_goes_away_is_quiet() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_full_disk_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "llmops", "history"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            cwd=ROOT,
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == ["error: the result could not be written: No space left on device"]
+
+
+def test_control_c_ends_quickly_with_130() -> None:
+    words = [sys.executable, "-m", "llmops", "probe", "--bandwidth"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stderr is not None
+    assert process.stderr.readline() == "measuring memory bandwidth\n"
+    process.send_signal(signal.SIGINT)
+    output, said = process.communicate(timeout=30)
+    assert (process.returncode, output) == (130, "")
+    assert said.strip() == "error: stopped by signal 2"
+    assert "Traceback" not in said
 
 
 # The shapes

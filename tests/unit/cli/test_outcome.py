@@ -56,6 +56,18 @@ def test_control_c_is_130() -> None:
     assert outcome(click.Abort()).exit_code == 130
 
 
+def test_what_cleaning_up_after_control_c_raises_is_still_130() -> None:
+    def run() -> object:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise BufferError("cannot close")
+
+    result = outcome_of(run, "probe", Session())
+    assert isinstance(result, Result)
+    assert result.exit_code == 130
+
+
 def test_permission_error_of_the_system_is_10() -> None:
     result = outcome(PermissionError(13, "Permission denied", "/etc/shadow"))
     assert result.exit_code == 10
