@@ -153,7 +153,8 @@ def find_engine(host: Host, request: PlanRequest) -> tuple[Engine, Installation]
             f"{request.engine_version!r} is not a version of {engine.name}", hint="give numbers, such as 11434"
         )
     # The embedded server has the version of its own package: another version is another program, on another machine.
-    if installation.version in {None, version} and installation.managed_by != EMBEDDED:
+    is_that_one = installation.version in {None, version} and installation.managed_by != EMBEDDED
+    if is_that_one and installation.problem is None:
         return engine, replace(installation, version=version, version_text=request.engine_version)
     return engine, replace(absent(engine), version=version, version_text=request.engine_version)
 
