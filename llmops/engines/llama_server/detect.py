@@ -82,7 +82,7 @@ def _servers(processes: Iterable[ProcessInfo]) -> tuple[ProcessInfo, ...]:
 
 
 def _is_server(process: ProcessInfo) -> bool:
-    """The process itself, not one that only names it: a wrapper that waits for it, or `llmops --engine llama-server`."""
+    """The server itself, not one that only names it: a wrapper that waits for it, or `llmops --engine ...`."""
     length = program_length(process.argv)
     if length is None:
         return False

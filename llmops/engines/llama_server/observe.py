@@ -152,6 +152,7 @@ def _owner(listeners: Sequence[ListeningSocket], pid: int | None) -> int | None:
 def _own_word(host: Host, seen: InForce, unseen: Unseen) -> InForce:
     properties = ask_json(host, f"{seen.url}/props", "props", unseen)
     if not isinstance(properties, Mapping):
+        unseen.note("props", f"{seen.url}/props answered something that is no object")
         return seen
     defaults = properties.get("default_generation_settings")
     sleeping = properties.get("is_sleeping")
@@ -170,6 +171,7 @@ def _own_word(host: Host, seen: InForce, unseen: Unseen) -> InForce:
         return seen
     slots = ask_json(host, f"{seen.url}/slots", "slot_contexts", unseen)
     if not isinstance(slots, list) or not all(isinstance(slot, Mapping) for slot in slots):
+        unseen.note("slot_contexts", f"{seen.url}/slots answered something that is no list of slots")
         return seen
     contexts = tuple(_whole(slot.get("n_ctx")) or 0 for slot in slots)
     return replace(seen, slot_contexts=contexts, processing=sum(slot.get("is_processing") is True for slot in slots))

@@ -1,0 +1,247 @@
+"""What a llama-server really serves, and how it compares with a plan."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from llmops.core.verification import CheckStatus
+from llmops.engines import engine_named
+from llmops.engines.base import Health, InForce, Installation
+from llmops.engines.llama_server.command import build
+from llmops.engines.llama_server.failures import last_words
+from llmops.engines.llama_server.log import log_checks, port_was_taken
+from llmops.host import ListeningSocket, Response
+from tests.unit.engines.llama_host import MODEL, SERVER, LookedAt, a_plan, installed, process, props
+
+ENGINE = engine_named("llama-server")
+UNIT = "llama-server.service"
+URL = "http://127.0.0.1:8080"
+
+
+def in_unit() -> Installation:
+    return installed(managed_by="unit", unit=UNIT)
+
+
+def planned_words(*own: str) -> tuple[str, ...]:
+    return build(a_plan(), in_unit(), InForce(user_arguments=(SERVER, "-m", MODEL, *own))).words
+
+
+def serving(*extra: str, environment: dict[str, str] | None = None, slots: int = 5, context: int = 8192) -> LookedAt:
+    """A machine on which the plan is live."""
+    words = (*planned_words(), *extra)
+    host = LookedAt()
+    (drop_in,) = ENGINE.files(a_plan(), in_unit(), InForce(user_arguments=(SERVER, "-m", MODEL)))
+    text = drop_in.content.rstrip("\n") + "".join(f" {word}" for word in extra) + "\n"
+    host.unit(UNIT, f"[Service]\nExecStart={SERVER} -m {MODEL}\n", main_pid=7, zz_llmops=text)
+    host.running = (process(7, *words, group=f"/system.slice/{UNIT}", environment=environment),)
+    host.files["/proc/7/status"] = "Name:\tllama-server\nVmRSS:\t  2048 kB\nRssAnon:\t  1024 kB\n"
+    host.listeners = (ListeningSocket("127.0.0.1", 8080, 7),)
+    host.answers = {
+        f"{URL}/props": Response(200, json.dumps(props(slots, context, build_info="b9265-abc", is_sleeping=False))),
+        f"{URL}/slots": Response(200, json.dumps([{"n_ctx": context, "is_processing": False}] * slots)),
+        f"{URL}/health": Response(200, '{"status":"ok"}'),
+    }
+    return host
+
+
+def compared(host: LookedAt) -> dict[str, tuple[CheckStatus, str | None, str]]:
+    seen = ENGINE.in_force(host, in_unit())
+    found = ENGINE.checks(ENGINE.expectations(a_plan(), in_unit(), seen), in_unit(), seen)
+    return {check.name: (check.status, check.observed, check.detail) for check in found}
+
+
+def test_everything_that_is_in_force() -> None:
+    seen = ENGINE.in_force(serving(), in_unit())
+    assert (seen.pid, seen.listener_pid, seen.url) == (7, 7, URL)
+    assert (seen.slots, seen.context_tokens_per_slot, seen.slot_contexts) == (5, 8192, (8192,) * 5)
+    assert (seen.resident_bytes, seen.anonymous_bytes) == (2048 * 1024, 1024 * 1024)
+    assert seen.user_arguments == (SERVER, "-m", MODEL)
+    assert seen.configured_arguments == seen.arguments
+    assert seen.build == "b9265-abc"
+    assert seen.unseen == ()
+
+
+def test_a_live_plan_passes_every_check() -> None:
+    found = compared(serving())
+    assert {name: status for name, (status, _, _) in found.items() if status is not CheckStatus.PASS} == {}
+    assert {"--parallel", "total_slots", "drop_in", "running_command", "listener", "hidden_variables"} <= set(found)
+
+
+def test_a_later_word_beats_the_plan() -> None:
+    status, observed, detail = compared(serving("-np", "1", "--kv-unified", slots=1, context=40960))["--parallel"]
+    assert (status, observed) == (CheckStatus.FAIL, "1")
+    assert "-np 1" in detail
+
+
+@pytest.mark.parametrize("name", ["total_slots", "slot_context", "every_slot_context"])
+def test_the_engines_own_word_counts(name: str) -> None:
+    host = serving(slots=4, context=40960)
+    assert compared(host)[name][0] is CheckStatus.FAIL
+
+
+def test_variables_that_the_command_line_beats_are_only_named() -> None:
+    status, observed, detail = compared(serving(environment={"LLAMA_ARG_CTX_SIZE": "512"}))["hidden_variables"]
+    assert (status, observed) == (CheckStatus.PASS, "none")
+    assert "LLAMA_ARG_CTX_SIZE" in detail
+
+
+def test_variables_and_keys_that_decide_are_faults() -> None:
+    host = serving(environment={"LLAMA_ARG_SWA_FULL": "1", "LLAMA_API_KEY": "secret", "HOME": "/var/lib/llama"})
+    host.files["/etc/llama.cpp/config.ini"] = "[*]\nswa_full = true\nctx-size = 512\n"
+    found = compared(host)
+    assert found["hidden_variables"][:2] == (CheckStatus.FAIL, "LLAMA_ARG_SWA_FULL=1")
+    status, observed, _ = found["hidden_config_keys"]
+    assert status is CheckStatus.FAIL
+    assert observed == "/etc/llama.cpp/config.ini: swa_full = true"
+    assert not any("secret" in str(value) for value in found.values())
+
+
+def test_the_listener_must_be_the_engine() -> None:
+    host = serving()
+    host.listeners = (ListeningSocket("127.0.0.1", 8080, 99),)
+    assert compared(host)["listener"][:2] == (CheckStatus.FAIL, "process 99")
+    host.listeners = (ListeningSocket("127.0.0.1", 8080, None),)
+    assert compared(host)["listener"][0] is CheckStatus.NOT_EVALUATED
+
+
+def test_another_drop_in_after_ours() -> None:
+    host = serving()
+    host.unit(
+        UNIT,
+        "[Service]\n",
+        main_pid=7,
+        zz_llmops=host.files[f"/etc/systemd/system/{UNIT}.d/zz-llmops.conf"],
+        zzz="[Service]\nExecStart=\nExecStart=/usr/bin/llama-server -m x\n",
+    )
+    found = compared(host)
+    assert found["drop_in"][0] is CheckStatus.FAIL
+    assert "last" in found["drop_in"][2]
+    assert found["running_command"][0] is CheckStatus.FAIL
+
+
+def test_what_cannot_be_seen_is_not_evaluated_with_the_reason() -> None:
+    host = serving()
+    host.answers[f"{URL}/props"] = Response(401, "{}")
+    host.answers[f"{URL}/slots"] = Response(501, "{}")
+    found = compared(host)
+    assert found["total_slots"][0] is CheckStatus.NOT_EVALUATED
+    assert "API key" in found["total_slots"][2]
+    host.running = ()
+    gone = compared(host)
+    assert gone["--parallel"][0] is CheckStatus.NOT_EVALUATED
+    assert "not running" in gone["--parallel"][2]
+
+
+@pytest.mark.parametrize("body", ["<html>", "[1,2]", "null", '{"total_slots": "five"}', "[" * 100_000])
+def test_nonsense_from_the_server_is_no_traceback(body: str) -> None:
+    host = serving()
+    host.answers[f"{URL}/props"] = host.answers[f"{URL}/slots"] = Response(200, body)
+    seen = ENGINE.in_force(host, in_unit())
+    assert (seen.slots, seen.slot_contexts) == (None, None)
+    assert {"props"} <= set(dict(seen.unseen))
+
+
+def test_a_sleeping_server_is_not_woken() -> None:
+    host = serving()
+    host.answers[f"{URL}/props"] = Response(200, json.dumps(props(is_sleeping=True)))
+    del host.answers[f"{URL}/slots"]
+    seen = ENGINE.in_force(host, in_unit())
+    assert seen.sleeping is True
+    assert dict(seen.unseen)["slot_contexts"] == "the server sleeps"
+
+
+def test_the_words_of_a_unit_with_variables_and_specifiers() -> None:
+    host = LookedAt(files={"/etc/default/llama": 'MODEL="/srv/a b.gguf"\nEXTRA=--alias chat\n'})
+    host.unit(
+        UNIT,
+        "[Service]\nEnvironmentFile=-/etc/default/llama\n"
+        f"ExecStart={SERVER} -m ${{MODEL}} $EXTRA --log-file %S/%N.log\n",
+    )
+    seen = ENGINE.in_force(host, in_unit())
+    assert seen.user_arguments == (
+        SERVER,
+        "-m",
+        "/srv/a b.gguf",
+        "--alias",
+        "chat",
+        "--log-file",
+        "/var/lib/llama-server.log",
+    )
+    assert seen.environment_files == ("/etc/default/llama",)
+    host.unit(UNIT, f"[Service]\nExecStart={SERVER} -m /srv/%H.gguf\n")
+    assert ENGINE.in_force(host, in_unit()).user_arguments is None
+
+
+def test_the_server_behind_a_script_is_found_in_its_control_group() -> None:
+    host = LookedAt()
+    host.unit(UNIT, "[Service]\nExecStart=/usr/local/bin/start\n", main_pid=7)
+    group = f"/system.slice/{UNIT}"
+    host.running = (
+        process(7, "/bin/sh", "/usr/local/bin/start", group=group),
+        process(8, SERVER, "-m", MODEL, group=group),
+    )
+    assert ENGINE.in_force(host, in_unit()).pid == 8
+
+
+@pytest.mark.parametrize(
+    ("answer", "health"),
+    [
+        (Response(200, '{"status":"ok"}'), Health.READY),
+        (Response(503, '{"error":{"message":"Loading model"}}'), Health.LOADING),
+        (Response(200, "<html>hello</html>"), Health.NONSENSE),
+        (Response(404, "{}"), Health.NONSENSE),
+        (Response(200, "[]"), Health.NONSENSE),
+        (TimeoutError("late"), Health.DOWN),
+    ],
+)
+def test_health(answer: Response | OSError, health: Health) -> None:
+    assert ENGINE.health(LookedAt(answers={f"{URL}/health": answer}), URL) is health
+    assert ENGINE.health(LookedAt(), URL) is Health.DOWN
+
+
+def test_served_is_read_back_from_what_runs() -> None:
+    seen = ENGINE.in_force(serving(), in_unit())
+    found = ENGINE.served(seen, in_unit())
+    assert found is not None
+    assert (found.values.slots, found.values.context_tokens, found.context_was_chosen) == (5, 8192, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "says"),
+    [
+        (139, "load_tensors: AMX model buffer size = 213 MiB", "--no-repack"),
+        (132, "", "--no-repack"),
+        (137, "", "out of memory"),
+        (
+            1,
+            "0.1 E srv start: couldn't bind HTTP server socket, hostname: 127.0.0.1, port: 1",
+            "another program has the port",
+        ),
+        (1, "E ggml_backend: failed to allocate buffer of size 49152000000", "--ram-available"),
+        (1, "error: invalid argument: --no-mmap", "--no-mmap"),
+        (1, "", "exit code 1"),
+    ],
+)
+def test_last_words(code: int, output: str, says: str) -> None:
+    said = last_words(code, output)
+    assert says in said
+    assert "\n" not in said
+
+
+def test_what_the_log_of_a_trial_says() -> None:
+    plan = a_plan()
+    cache = sum(budget.cache_bytes for budget in plan.budgets) / 1024**2
+    (good,) = log_checks(plan, f"I llama_kv_cache: size = {cache:.2f} MiB ( 8192 cells")
+    assert good.status is CheckStatus.PASS
+    (bad,) = log_checks(plan, f"I llama_kv_cache: size = {cache * 2:.2f} MiB ( 8192 cells")
+    assert bad.status is CheckStatus.FAIL
+    (silent,) = log_checks(plan, "")
+    assert silent.status is CheckStatus.NOT_EVALUATED
+    on_card = replace(plan, gpu_layers=37)
+    assert log_checks(on_card, "load_tensors: offloaded 36/37 layers to GPU")[1].status is CheckStatus.FAIL
+    assert log_checks(on_card, "load_tensors: offloaded 37/37 layers to GPU")[1].status is CheckStatus.PASS
+    assert port_was_taken("E srv start: couldn't bind HTTP server socket") is True
+    assert port_was_taken("all is well") is False
