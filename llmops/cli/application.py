@@ -51,7 +51,7 @@ class Application(click.Group):
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
         """Run, print the result in the wanted form and exit with its code."""
         words = tuple(sys.argv[1:] if args is None else args)
-        session = Session.from_words(words)
+        session = Session(words)
         extra.pop("standalone_mode", None)
 
         def run() -> object:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 
-from llmops.cli.result import ErrorEntry, Result, Status, failed
 from llmops.cli.session import Session, wants_colour
 from llmops.core.errors import EXIT_BUG, EXIT_OK, Interrupted, LlmopsError, NoPermission, UsageError
 
+if TYPE_CHECKING:
+    from llmops.cli.result import Result
+
+# Results are imported where one is made: --help prints none and must start quickly.
 _SIGINT = 2
 
 
@@ -23,13 +27,27 @@ def outcome_of(run: Callable[[], object], command: str, session: Session) -> Res
         return EXIT_OK
     except (LlmopsError, click.ClickException, click.Abort, KeyboardInterrupt, PermissionError) as error:
         _show_traceback_in_debug(session)
-        return failed(command, _as_llmops_error(error))
+        return _failed(command, _as_llmops_error(error))
     except Exception as error:  # noqa: BLE001 - a bug is reported like everything else: one line and an exit code
         stopped = _stopped_by(error)
-        return failed(command, stopped) if stopped else _bug(command, error, session)
-    if isinstance(value, Result):
-        return value
-    return value if isinstance(value, int) else EXIT_OK
+        return _failed(command, stopped) if stopped else _bug(command, error, session)
+    if value is None or isinstance(value, int):
+        return value or EXIT_OK
+    return _as_result(value)
+
+
+def _as_result(value: object) -> Result:
+    from llmops.cli.result import Result
+
+    if not isinstance(value, Result):
+        raise TypeError(f"a command returned {value!r} and no Result")
+    return value
+
+
+def _failed(command: str, error: LlmopsError) -> Result:
+    from llmops.cli.result import failed
+
+    return failed(command, error)
 
 
 def _as_llmops_error(error: BaseException) -> LlmopsError:
@@ -107,6 +125,8 @@ def _show_traceback_in_debug(session: Session) -> None:
 
 
 def _bug(command: str, error: Exception, session: Session) -> Result:
+    from llmops.cli.result import ErrorEntry, Result, Status
+
     message = f"unexpected {type(error).__name__}: {_one_line(str(error))}"
     hint = f"the traceback is in {_keep_traceback()}; please report it"
     if session.debug:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, field
 
 import click
 
+# Plain classes: making dataclasses costs a part of the time that --help may take.
 
-@dataclass
+
 class Progress:
     """Lines about long work on stderr: one status line on a terminal, plain lines in a pipe or with -v."""
 
-    verbose: bool = False
-    shown: bool = False
+    def __init__(self, *, verbose: bool = False) -> None:
+        self.verbose = verbose
+        self.shown = False
 
     def __call__(self, line: str) -> None:
         """Show what is being done now."""
@@ -32,21 +33,15 @@ class Progress:
             self.shown = False
 
 
-@dataclass
 class Session:
     """Set from the words of the command line, before they are parsed, so that usage errors obey it too."""
 
-    words: tuple[str, ...] = ()
-    output: str = "text"
-    verbose: bool = False
-    debug: bool = False
-    progress: Progress = field(default_factory=Progress)
-
-    @classmethod
-    def from_words(cls, words: tuple[str, ...]) -> Session:
-        """Find --output, -v and --debug wherever they stand."""
-        verbose = bool({"-v", "--verbose"} & set(words))
-        return cls(words, _wanted_output(words), verbose, "--debug" in words, Progress(verbose))
+    def __init__(self, words: tuple[str, ...] = ()) -> None:
+        self.words = words
+        self.output = _wanted_output(words)
+        self.verbose = bool({"-v", "--verbose"} & set(words))
+        self.debug = "--debug" in words
+        self.progress = Progress(verbose=self.verbose)
 
 
 def _wanted_output(words: tuple[str, ...]) -> str:

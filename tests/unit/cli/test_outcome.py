@@ -86,7 +86,7 @@ def test_bug_is_one_line_and_says_where_the_traceback_is() -> None:
 
 
 def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    result = outcome(ZeroDivisionError("x"), Session(debug=True))
+    result = outcome(ZeroDivisionError("x"), Session(("--debug",)))
     assert result.exit_code == 1
     assert "ZeroDivisionError: x" in capsys.readouterr().err
 
@@ -105,7 +105,7 @@ def test_text_that_ends_its_line_is_printed_exactly(capsys: pytest.CaptureFixtur
 
 
 def test_json_is_the_envelope_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
-    deliver(failed("plan", errors.Locked("busy")), Session(output="json"))
+    deliver(failed("plan", errors.Locked("busy")), Session(("--output", "json")))
     captured = capsys.readouterr()
     assert json.loads(captured.out) == {
         "schema": 1,
