@@ -31,8 +31,8 @@ PROCESS_REASON = "libraries, heap and the tokenizer's tables; measured per token
 # The host's side of a card's driver (mapped libraries, pinned staging buffers): from the sources, not measured.
 CARD_HOST_BYTES = (100 * MIB, 400 * MIB)
 
-# MemAvailable leaves out what runs now; this is for what comes: a login, a package upgrade, logs, socket buffers, and
-# the pages that the kernel must be able to reclaim without touching the model's.
+# MemAvailable leaves out what runs now; this is for what comes: a login, a package upgrade (81 MiB, apt on Debian 12),
+# logs, socket buffers, and the cached pages that the kernel must find before it takes the model's.
 RESERVE_SHARE = 0.05
 RESERVE_BOUNDS_BYTES = (256 * MIB, 1 * GIB)
 

@@ -26,7 +26,10 @@ def model(
     trained: int,
     experts: tuple[int, int, int] = (0, 0, 0),
 ) -> ModelSpec:
-    """A spec with 1 GiB of Q4_K layers, 100 MiB of Q6_K embeddings, 80 MiB of output and 1 MiB of norms; `experts` are all, used, and the width of one."""
+    """A spec with 1 GiB of layers (Q4_K and norms), 100 MiB of embeddings (Q6_K), 80 MiB of output (Q4_K), norms.
+
+    `experts` are all, those used for a token, and the width of one.
+    """
     groups = (
         TensorGroup("repeating", "q4_K", 100, 1, 1000 * MIB, 1000 * MIB),
         TensorGroup("repeating", "f32", 100, 1, 24 * MIB, 0),
