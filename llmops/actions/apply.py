@@ -42,10 +42,12 @@ def apply(
     plan: Plan,
     *,
     options: ApplyOptions,
-    verify: Callable[[], VerificationReport],
+    verify: Callable[[Installation], VerificationReport],
     progress: Callable[[str], None],
 ) -> Applied:
     """Make the plan live, verified, or leave the machine as it was.
+
+    `verify` gets the installation as it is by then: with the unit that was installed.
 
     Raise Unsupported, NoPermission, Locked or ConflictingSetting before anything is changed, RolledBack or
     RollbackFailed afterwards. A machine that already runs the plan is left alone: no write, no restart.
@@ -71,7 +73,7 @@ class _Run:
     plan: Plan
     target: Target
     options: ApplyOptions
-    verify: Callable[[], VerificationReport]
+    verify: Callable[[Installation], VerificationReport]
     progress: Callable[[str], None]
 
     def make_live(self) -> Applied:
@@ -160,7 +162,7 @@ class _Run:
         start_again(self.host, unit)
         systemd.wait_until_ready(self.host, unit, self._ready, timeout_seconds=self.options.ready_seconds)
         self.progress(f"{unit} serves again; verifying")
-        return _verified(self.verify)
+        return _verified(self.verify(self.target.installation))
 
 
 def unit_before(unit: str, state: systemd.UnitState) -> checkpoint.UnitBefore:
@@ -182,8 +184,7 @@ def start_again(host: MutableHost, unit: str) -> None:
         ) from refused
 
 
-def _verified(verify: Callable[[], VerificationReport]) -> VerificationReport:
-    report = verify()
+def _verified(report: VerificationReport) -> VerificationReport:
     if report.failed:
         failures = "; ".join(
             f"{check.name}: expected {check.expected}, found {check.observed}" for check in report.failed

@@ -29,8 +29,8 @@ def make_live(
     """Apply with verification; raise what `apply` and `verify` raise. The rates count for the next plan."""
     measured: list[MeasuredRates] = []
 
-    def verified() -> VerificationReport:
-        found = verify(host, engine, installation, plan, progress=progress)
+    def verified(live: Installation) -> VerificationReport:
+        found = verify(host, engine, live, plan, progress=progress)
         measured.extend([found.rates] if found.rates else [])
         return found.report
 

@@ -56,7 +56,8 @@ class Apply:
         report: VerificationReport = GOOD,
         **options: Any,
     ) -> Applied:
-        def verify() -> VerificationReport:
+        def verify(live: Installation) -> VerificationReport:
+            assert live.unit == UNIT
             self.verified += 1
             return report
 
@@ -112,7 +113,7 @@ def test_another_llmops_on_the_machine_keeps_the_boot_unit() -> None:
         installation(),
         PLAN,
         options=ApplyOptions(executable=("/opt/other/python3", "-m", "llmops")),
-        verify=lambda: GOOD,
+        verify=lambda _live: GOOD,
         progress=lambda _line: None,
     )
     assert not other.changed
@@ -131,7 +132,7 @@ def test_a_boot_unit_whose_llmops_is_gone_is_written_anew_without_a_restart() ->
         installation(),
         PLAN,
         options=ApplyOptions(executable=("/opt/new/python3", "-m", "llmops")),
-        verify=lambda: GOOD,
+        verify=lambda _live: GOOD,
         progress=lambda _line: None,
     )
     assert [change.path for change in applied.changes] == [UNIT_PATH]

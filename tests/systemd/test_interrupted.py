@@ -1,0 +1,80 @@
+"""An apply that is stopped half way by a signal, by SIGKILL, by a power cut: the old state is back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.systemd.machine import Machine, wait_for
+from tests.systemd.observe import JOURNAL, UNIT, configuration, slots
+
+pytestmark = [pytest.mark.systemd, pytest.mark.timeout(600)]
+
+Served = Callable[..., Machine]
+APPLY = ("llmops", "tune", "--apply", "--users", "5", "--slots", "2", "--output", "json")
+
+
+def half_way(machine: Machine) -> bool:
+    """The new configuration is on the disk and in the process, and nothing is confirmed yet."""
+    return (
+        machine.path(JOURNAL).exists()
+        and "--parallel"
+        in machine.run(
+            "sh", "-c", f"tr '\\0' ' ' < /proc/$(systemctl show {UNIT} --property=MainPID --value)/cmdline"
+        ).stdout
+    )
+
+
+def send(machine: Machine, signal: str) -> None:
+    found = machine.run("pgrep", "--oldest", "--full", "^/opt/llmops/bin/python3 .*tune --apply").stdout.split()
+    assert len(found) == 1, found
+    assert machine.run("kill", f"-{signal}", found[0]).exit_code == 0
+
+
+@pytest.mark.parametrize(("signal", "code"), [("TERM", 143), ("HUP", 129)])
+def test_a_signal_half_way_leaves_the_old_state(served: Served, signal: str, code: int) -> None:
+    machine = served()
+    before, command = configuration(machine), machine.command_line()
+    with machine.running(*APPLY, unit="apply-test") as end:
+        wait_for(lambda: half_way(machine), 120, "the apply to be half way", machine.log)
+        send(machine, signal)
+        ended = end()
+    assert ended.exit_code == code, ended
+    assert configuration(machine) == before
+    assert slots(machine) == 1
+    assert machine.command_line() == command
+    assert not machine.path(JOURNAL).exists()
+
+
+def test_a_killed_apply_is_taken_back_by_the_next_run(served: Served) -> None:
+    machine = served()
+    before, command = configuration(machine), machine.command_line()
+    with machine.running(*APPLY, unit="apply-test") as end:
+        wait_for(lambda: half_way(machine), 120, "the apply to be half way", machine.log)
+        send(machine, "KILL")
+        assert end().exit_code == 137
+    assert machine.path(JOURNAL).exists()
+    assert configuration(machine) != before
+    recovered = machine.llmops("rollback", "--recover")
+    assert recovered.exit_code == 0, recovered
+    assert configuration(machine) == before
+    assert slots(machine) == 1
+    assert machine.command_line() == command
+    assert not machine.path(JOURNAL).exists()
+
+
+def test_a_power_cut_half_way_is_taken_back_at_boot(served: Served) -> None:
+    machine = served()
+    before, command = configuration(machine), machine.command_line()
+    with machine.running(*APPLY, unit="apply-test"):
+        wait_for(lambda: half_way(machine), 120, "the apply to be half way", machine.log)
+        machine.pull_the_plug()
+    assert machine.path(JOURNAL).exists()
+    machine.boot()
+    assert configuration(machine) == before
+    assert not machine.path(JOURNAL).exists()
+    assert slots(machine) == 1
+    assert machine.command_line() == command
+    assert machine.show(UNIT, "NRestarts") == "0"
+    assert machine.run("systemctl", "--failed", "--no-legend").stdout.strip() == ""
