@@ -159,4 +159,4 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _write(host: MutableHost, path: PurePosixPath, document: Mapping[str, object]) -> None:
-    host.write_text(path, json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n", mode=_FILE_MODE)
+    host.write_text(path, json.dumps(document, indent=1, allow_nan=False) + "\n", mode=_FILE_MODE)
