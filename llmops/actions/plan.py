@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from llmops.actions.keep import Kept, keep_applied, keep_served
-from llmops.core.errors import NotInstalled, Unsupported, UsageError
+from llmops.core.errors import UsageError
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed, Plan, Policy
@@ -164,17 +164,6 @@ def absent(engine: Engine) -> Installation:
     return Installation(engine.name, ABSENT, (engine.name,), None, None, None, detail="not installed")
 
 
-def require_installed(planned: Planned) -> None:
-    """Raise NotInstalled, with the official steps, where there is no engine to apply to."""
-    if planned.installation.managed_by == ABSENT:
-        raise NotInstalled(
-            f"{planned.engine.name} is not installed; nothing was changed",
-            hint="; ".join(planned.engine.install_steps),
-        )
-    if planned.installation.problem:
-        raise Unsupported(planned.installation.problem, hint="; ".join(planned.engine.install_steps))
-
-
 def _model_reference(engine: Engine, request: PlanRequest, in_force: InForce) -> str:
     if len(request.models) > 1:
         raise UsageError(f"{engine.name} serves one model per server", hint="give --model once")
@@ -190,6 +179,8 @@ def _problem(host: Host, request: PlanRequest, found: Subject) -> tuple[Problem,
     hardware, model, installation = found.hardware, found.model, found.installation
     on_gpu = bool(hardware.gpus) and installation.accelerators != ()
     rates, warnings = _rates(host, request, found, on_gpu=on_gpu)
+    if not on_gpu and not (hardware.bandwidth and hardware.bandwidth.read_bytes_per_second) and rates.measured is None:
+        warnings.append("memory bandwidth is assumed, so speeds are rough: `llmops tune` measures it")
     if hardware.gpus and not on_gpu:
         warnings.append("this build of the engine uses no card: the plan is for the processor alone")
     preferred = None

@@ -58,7 +58,7 @@ def apply_planned(
     command: str, host: MutableHost, session: Session, flags: Mapping[str, Any], *, replan: bool
 ) -> Result:
     """Make the plan that the options ask for and apply it."""
-    planned, settings = planned_for(host, flags, session, live=True, replan=replan)
+    planned, settings = planned_for(host, flags, session, live=True, measure=True, replan=replan)
     data = planned_data(planned, settings)
 
     def shown() -> str:

@@ -24,13 +24,16 @@ _NOT_REPEATED = frozenset({"--explain", "--debug", "-v", "--verbose"})
 
 
 def planned_for(
-    host: Host, flags: Mapping[str, Any], session: Session, *, live: bool, replan: bool = False
+    host: Host, flags: Mapping[str, Any], session: Session, *, live: bool, measure: bool = False, replan: bool = False
 ) -> tuple[Planned, Settings]:
-    """Make the plan that the options ask for; `live` is False for a recording, which cannot be measured."""
+    """Make the plan that the options ask for.
+
+    `live` is False for a recording; `measure` lets memory bandwidth be measured where nothing better is known.
+    """
     from llmops.actions.plan import make_plan
 
     settings = read_settings(flags, flags["config"], search=live)
-    planned = make_plan(host, plan_request(settings, replan=replan, measure=live), progress=session.progress)
+    planned = make_plan(host, plan_request(settings, replan=replan, measure=measure), progress=session.progress)
     check_context(settings, planned.model)
     return with_engine_warnings(planned), settings
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llmops.cli.hosts import read_input
@@ -41,12 +43,19 @@ def plan_request(settings: Settings, *, replan: bool = False, measure: bool = Fa
         fixed=fixed_of(settings),
         engine=supported_engine(settings),
         engine_version=settings.value("engine-version"),
-        models=settings.value("model") or (),
+        models=tuple(absolute_reference(reference) for reference in settings.value("model") or ()),
         hardware=None if hardware is None else hardware_from_file(hardware),
         override=lambda probed: overridden(probed, settings),
         bandwidth=measure,
         replan=replan,
     )
+
+
+def absolute_reference(reference: str) -> str:
+    """A path as a unit of systemd needs it; names of models stay as they are. Links are not followed."""
+    path = Path(reference).expanduser()
+    is_path = reference.startswith(("~", ".")) or reference.endswith(".gguf") or path.exists()
+    return os.path.normpath(Path.cwd() / path) if is_path else reference
 
 
 def check_context(settings: Settings, model: ModelSpec) -> None:

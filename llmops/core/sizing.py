@@ -125,6 +125,13 @@ def _with_prompt_cache(problem: Problem, shape: Shape) -> Shape:
     )
 
 
+def _queue(problem: Problem, slots: int) -> int:
+    given = problem.fixed.queue_requests
+    if given is not None:
+        return given
+    return queue_requests(problem.workload, problem.rates, problem.policy, slots)
+
+
 def _plan(problem: Problem, demand: Demand, shape: Shape, binding: str, levers: tuple[str, ...]) -> Plan:
     met = waiting_with(demand, problem.workload, problem.rates, shape.slots)
     cpu = problem.hardware.cpu
@@ -150,8 +157,7 @@ def _plan(problem: Problem, demand: Demand, shape: Shape, binding: str, levers: 
         repack=shape.repack,
         flash_attention=shape.flash_attention,
         swa_full=shape.swa_full,
-        queue_requests=problem.fixed.queue_requests
-        or queue_requests(problem.workload, problem.rates, problem.policy, shape.slots),
+        queue_requests=_queue(problem, shape.slots),
         in_flight=demand.in_flight,
         wait_probability=met.probability,
         wait_seconds_mean=met.seconds_mean,

@@ -60,7 +60,7 @@ def _show(host: Host, session: Session, flags: dict[str, Any], *, replan: bool) 
     from llmops.cli.tuning import difference_data, difference_text, read_difference
 
     live = flags["snapshot"] is None
-    planned, settings = planned_for(host, flags, session, live=live, replan=replan)
+    planned, settings = planned_for(host, flags, session, live=live, measure=live, replan=replan)
     found = read_difference(host, planned, flags, settings)
     data = {**planned_data(planned, settings), **difference_data(found)}
     shown = _plan_shown(planned, settings, flags)
@@ -76,7 +76,7 @@ def _trial(host: MutableHost, session: Session, flags: dict[str, Any], *, replan
     from llmops.cli.applying import require_present
     from llmops.cli.trying import trial_result
 
-    planned, settings = planned_for(host, flags, session, live=True, replan=replan)
+    planned, settings = planned_for(host, flags, session, live=True, measure=True, replan=replan)
     data = planned_data(planned, settings)
     shown = _plan_shown(planned, settings, flags)
     try:

@@ -186,6 +186,6 @@ def test_json_numbers_are_json(run: Run, machine: Machine, model: str) -> None:
 
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_progress_never_touches_the_result(run: Run, machine: Machine, model: str, output: str) -> None:
-    ran = run("plan", "--model", model, *VERSION, "--output", output)
+    ran = run("tune", "--model", model, *VERSION, "--output", output)
     assert "measuring memory bandwidth" in ran.stderr
     assert "measuring" not in ran.stdout
