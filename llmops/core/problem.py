@@ -31,3 +31,13 @@ class Problem:
     on_gpu: bool
     most_slots: int = 256
     preferred_context_tokens: int | None = None
+
+    @property
+    def fallback_cache_types(self) -> tuple[str, ...]:
+        """Cache types that a search may use; none where the user fixed them or a head does not fill a block of 32."""
+        fixed = self.fixed
+        if fixed.cache_type_k is not None or fixed.cache_type_v is not None or fixed.flash_attention == "off":
+            return ()
+        layers = self.model.attention_layers
+        blocks_filled = all(layer.key_length % 32 == 0 and layer.value_length % 32 == 0 for layer in layers)
+        return tuple(name for name in self.policy.cache_types_allowed if blocks_filled or name in {"f16", "bf16"})

@@ -15,6 +15,9 @@ from llmops.core.processors import batch_tokens, decode_threads, prefill_threads
 from llmops.core.refusal import does_not_fit
 from llmops.core.throughput import speeds
 
+# Slots for several users, however seldom they meet: one slot serves strictly one after the other.
+LEAST_SLOTS = 2
+
 
 def size(problem: Problem) -> Plan:
     """The plan that carries the workload; raise DoesNotFit, naming the smallest change that would fit."""
@@ -22,7 +25,7 @@ def size(problem: Problem) -> Plan:
     slots, binding = _wanted_slots(problem, demand)
     start = _shape(problem, slots, _wanted_context(problem))
     floor = min(needed_context(problem), start.context_tokens_per_slot)
-    fitted = fit(start, floor, _cache_types(problem), problem.memory, problem.policy.safety_factor)
+    fitted = fit(start, floor, problem.fallback_cache_types, problem.memory, problem.policy.safety_factor)
     if fitted is None or (problem.fixed.slots and fitted.shape.slots < problem.fixed.slots):
         raise does_not_fit(problem, replace(start, context_tokens_per_slot=floor))
     if fitted.shape.slots < slots:
@@ -57,7 +60,9 @@ def _wanted_slots(problem: Problem, demand: Demand) -> tuple[int, str]:
     fast_enough = slots_fast_enough(problem.rates, problem.policy, demand.slots_wanted)
     if fast_enough < demand.slots_wanted:
         return max(1, fast_enough), "speed"
-    return demand.slots_wanted, "users"
+    # A second user must not find a server of one slot busy where there is room and speed for two.
+    pair = min(LEAST_SLOTS, problem.workload.users, problem.most_slots)
+    return max(demand.slots_wanted, slots_fast_enough(problem.rates, problem.policy, pair)), "users"
 
 
 def needed_context(problem: Problem) -> int:
@@ -77,16 +82,6 @@ def _wanted_context(problem: Problem) -> int:
 
 def _padded(tokens: int) -> int:
     return max(1, -(-tokens // CONTEXT_STEP_TOKENS)) * CONTEXT_STEP_TOKENS
-
-
-def _cache_types(problem: Problem) -> tuple[str, ...]:
-    """The types that the search may fall back to; none when the user fixed them or a head does not fill a block."""
-    fixed = problem.fixed
-    if fixed.cache_type_k is not None or fixed.cache_type_v is not None or fixed.flash_attention == "off":
-        return ()
-    layers = problem.model.attention_layers
-    blocks_filled = all(layer.key_length % 32 == 0 and layer.value_length % 32 == 0 for layer in layers)
-    return tuple(t for t in problem.policy.cache_types_allowed if blocks_filled or t in {"f16", "bf16"})
 
 
 def _shape(problem: Problem, slots: int, context_tokens: int) -> Shape:
