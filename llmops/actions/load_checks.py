@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmops.core.errors import LlmopsError
+from llmops.actions.paging import Paging, begin, end, paging_checks
 from llmops.core.plan import MeasuredRates, Plan
-from llmops.core.units import format_bytes
 from llmops.core.verification import Check, CheckStatus
+from llmops.engines.base import InForce
 from llmops.host import Host
-from llmops.load import Overlap, SwapTraffic, TwoRequests, swap_counters, swap_traffic, two_requests
+from llmops.load import Overlap, TwoRequests, two_requests
 
 # Long enough to judge, short enough for slow machines: about this long for each phase at the predicted rates.
 _PREFILL_SECONDS, _DECODE_SECONDS = 2.0, 4.0
@@ -20,25 +20,19 @@ _TIMEOUT_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Load:
-    """One run of the test; `traffic` is None, with the reason, where the kernel's counters could not be read.
-
-    `processing` counts requests of other people when it began.
-    """
+    """One run of the test, what swap and disk did meanwhile, and how many requests of others it began beside."""
 
     requests: TwoRequests
     prompt_tokens: int
     reply_tokens: int
-    traffic: SwapTraffic | None
-    traffic_unseen: str
+    paging: Paging
     processing: int
     repeated: bool = False
 
     def is_good(self, plan: Plan) -> bool:
         """Whether nothing speaks for doing it again."""
-        swapped = self.traffic is not None and (
-            self.traffic.swapped or self.traffic.reread(plan.model.active_weights_bytes)
-        )
-        return self.requests.verdict is wanted_overlap(plan) and not swapped
+        paged = self.paging.swapped or self.paging.reread(plan.model.active_weights_bytes)
+        return self.requests.verdict is wanted_overlap(plan) and not paged
 
 
 def wanted_overlap(plan: Plan) -> Overlap:
@@ -46,29 +40,25 @@ def wanted_overlap(plan: Plan) -> Overlap:
     return Overlap.OVERLAPPED if plan.slots >= 2 else Overlap.SERIAL
 
 
-def put_under_load(host: Host, url: str, plan: Plan, *, processing: int, before_it: Load | None = None) -> Load:
+def put_under_load(host: Host, in_force: InForce, plan: Plan, *, before_it: Load | None = None) -> Load:
     """Send the requests; raise EngineNotAnswering where not even the first is answered properly.
 
     A repetition takes its lengths from what the first run measured, which may be far from what was predicted.
     """
     rates = measured_rates(before_it) if before_it else None
     prompt_tokens, reply_tokens = _lengths(plan, rates)
-    unseen = ""
-    before = None
-    try:
-        before = swap_counters(host)
-    except (OSError, LlmopsError) as problem:
-        unseen = str(problem)
+    before = begin(host, in_force.pid)
     requests = two_requests(
         host,
-        url,
+        in_force.url or "",
         prompt_tokens=prompt_tokens,
         reply_tokens=reply_tokens,
         seed=1 if before_it is None else 2,
         timeout_seconds=_TIMEOUT_SECONDS,
     )
-    traffic = None if before is None else swap_traffic(before, swap_counters(host))
-    return Load(requests, prompt_tokens, reply_tokens, traffic, unseen, processing, repeated=before_it is not None)
+    paging = end(host, in_force.pid, before)
+    repeated = before_it is not None
+    return Load(requests, prompt_tokens, reply_tokens, paging, in_force.processing or 0, repeated)
 
 
 def _lengths(plan: Plan, rates: MeasuredRates | None) -> tuple[int, int]:
@@ -92,7 +82,8 @@ def _within(value: float, least: int, most: int) -> int:
 
 def load_checks(plan: Plan, load: Load) -> tuple[Check, ...]:
     """A proper first reply, the two requests as the slots promise, no swapping, no reading the model again."""
-    return (_first_reply(load), _two_requests(plan, load), _no_swap(load), _no_rereading(plan, load))
+    paging = paging_checks(load.paging, plan.model.active_weights_bytes, repeated=load.repeated)
+    return (_first_reply(load), _two_requests(plan, load), *paging)
 
 
 def _first_reply(load: Load) -> Check:
@@ -122,30 +113,6 @@ def _two_requests(plan: Plan, load: Load) -> Check:
         why = f"{load.processing} requests of others were being served meanwhile: {requests.reason}"
         return Check("two_requests", wanted.value, observed, CheckStatus.NOT_EVALUATED, why)
     return Check("two_requests", wanted.value, observed, CheckStatus.FAIL, requests.reason)
-
-
-def _no_swap(load: Load) -> Check:
-    traffic = load.traffic
-    if traffic is None:
-        return Check("no_swap", "none", None, CheckStatus.NOT_EVALUATED, load.traffic_unseen)
-    moved = f"{format_bytes(traffic.swapped_in_bytes)} in, {format_bytes(traffic.swapped_out_bytes)} out"
-    detail = f"{moved} in {traffic.seconds:.1f} s of test requests{_twice(load)}"
-    status = CheckStatus.FAIL if traffic.swapped else CheckStatus.PASS
-    return Check("no_swap", "none", "swapping" if traffic.swapped else "none", status, detail)
-
-
-def _no_rereading(plan: Plan, load: Load) -> Check:
-    traffic = load.traffic
-    if traffic is None:
-        return Check("no_rereading", "none", None, CheckStatus.NOT_EVALUATED, load.traffic_unseen)
-    again = traffic.reread(plan.model.active_weights_bytes)
-    read = f"{format_bytes(traffic.read_bytes)} read from disk, {traffic.major_faults} major faults{_twice(load)}"
-    status = CheckStatus.FAIL if again else CheckStatus.PASS
-    return Check("no_rereading", "none", "the model is read again" if again else "none", status, read)
-
-
-def _twice(load: Load) -> str:
-    return ", and in the test before it" if load.repeated else ""
 
 
 def measured_rates(load: Load) -> MeasuredRates | None:

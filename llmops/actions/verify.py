@@ -92,10 +92,10 @@ def _no_load_because(in_force: InForce) -> str | None:
 
 def _load(host: Host, plan: Plan, in_force: InForce, progress: Callable[[str], None]) -> Load:
     progress("sending test requests: one alone, then two at once")
-    load = put_under_load(host, in_force.url or "", plan, processing=in_force.processing or 0)
+    load = put_under_load(host, in_force, plan)
     if load.is_good(plan):
         return load
     # The first requests may bring back what was swapped out or dropped from the page cache before, and other people's
     # requests may have been in the way: only what happens twice is a finding.
     progress("sending them once more, to tell a coincidence from a fault")
-    return put_under_load(host, in_force.url or "", plan, processing=in_force.processing or 0, before_it=load)
+    return put_under_load(host, in_force, plan, before_it=load)

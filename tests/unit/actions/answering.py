@@ -60,13 +60,14 @@ class Child:
 class Answering(LookedAt):
     """A MutableHost for trials.
 
-    `vmstat` are the kernel's counters at each reading, the last one repeated; `side_by_side` is how many requests
-    really run at once; `starts` makes the child of each spawn from its command line.
+    `vmstat` are the kernel's counters at each reading, the last one repeated, as are other `texts`. `side_by_side` is
+    how many requests really run at once; `starts` makes the child of each spawn from its command line.
     """
 
     side_by_side: int = 5
     error: str | None = None
     vmstat: list[str] = field(default_factory=lambda: [QUIET])
+    texts: dict[str, list[str]] = field(default_factory=dict)
     spawned: list[Child] = field(default_factory=list)
     starts: Callable[[Answering, tuple[str, ...]], Child] = lambda machine, words: machine.serve(words)
     requests: int = 0
@@ -88,8 +89,9 @@ class Answering(LookedAt):
         return Child(self)
 
     def read_text(self, path: object) -> str:
-        if str(path) == "/proc/vmstat":
-            return self.vmstat.pop(0) if len(self.vmstat) > 1 else self.vmstat[0]
+        changing = self.vmstat if str(path) == "/proc/vmstat" else self.texts.get(str(path))
+        if changing:
+            return changing.pop(0) if len(changing) > 1 else changing[0]
         return super().read_text(str(path))
 
     def spawn(self, argv: Sequence[str], environment: Mapping[str, str]) -> ChildProcess:

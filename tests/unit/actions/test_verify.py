@@ -77,6 +77,44 @@ def test_swapping_during_the_test_fails_when_it_happens_twice() -> None:
     assert "MiB in" in twice["no_swap"].detail
 
 
+def paged(own_swap: int, available: int) -> tuple[CheckStatus, str]:
+    """The swap check of a machine that swaps, with this much of the engine in swap and of 100 GB available."""
+    counters = [QUIET] + [QUIET.replace("pswpin 10", f"pswpin {number}0000") for number in (9, 9, 18)]
+    machine, plan = Answering(vmstat=counters), a_plan()
+    installation = started(machine, ENGINE.launch(plan, installed(), PORT).argv)
+    machine.files["/proc/77/status"] += f"VmSwap:\t {own_swap} kB\n"
+    machine.files["/proc/meminfo"] = f"MemTotal: 100000000 kB\nMemAvailable: {available} kB\n"
+    found = verify(machine, ENGINE, installation, plan, progress=lambda _line: None)
+    check = next(check for check in found.report.checks if check.name == "no_swap")
+    return check.status, check.detail
+
+
+def test_others_that_swap_are_told_from_the_engine() -> None:
+    status, detail = paged(own_swap=0, available=50_000_000)
+    assert status is CheckStatus.NOT_EVALUATED
+    assert "others swapped" in detail
+    assert paged(own_swap=512, available=50_000_000)[0] is CheckStatus.FAIL
+    assert paged(own_swap=0, available=5_000_000)[0] is CheckStatus.FAIL
+
+
+def faults(before: int, after: int) -> CheckStatus:
+    """The check for a machine that reads much from disk, with these major faults of the engine itself."""
+    kibibytes = 8 * 1024**2
+    counters = [f"pswpin 1\npswpout 2\npgpgin {number * kibibytes}\npgmajfault {number}00\n" for number in (0, 1, 1, 2)]
+    machine, plan = Answering(vmstat=counters), a_plan()
+    installation = started(machine, ENGINE.launch(plan, installed(), PORT).argv)
+    machine.texts["/proc/77/stat"] = [
+        f"77 (llama server)) S 1 77 77 0 -1 4194560 100 0 {count} 0 9 9" for count in (before, after, after, 2 * after)
+    ]
+    found = verify(machine, ENGINE, installation, plan, progress=lambda _line: None)
+    return next(check for check in found.report.checks if check.name == "no_rereading").status
+
+
+def test_only_the_engines_own_faults_count() -> None:
+    assert faults(5, 9) is CheckStatus.PASS
+    assert faults(5, 9000) is CheckStatus.FAIL
+
+
 def test_reading_the_model_again_fails() -> None:
     kibibytes = 8 * 1024**2
     again = f"pswpin 10\npswpout 20\npgpgin {kibibytes}\npgmajfault 9000\n"
