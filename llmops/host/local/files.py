@@ -74,7 +74,7 @@ def write_text(path: str, text: str, *, mode: int, uid: int | None = None, gid: 
     """
     target = Path(path)
     with _parents_made(target.parent):
-        temporary = target.with_name(f".{target.name}{TEMPORARY_SUFFIX}")
+        temporary = _temporary(target)
         # One fixed name: a run that was killed leaves at most one of these, and the next write takes it away.
         temporary.unlink(missing_ok=True)
         try:
@@ -87,13 +87,15 @@ def write_text(path: str, text: str, *, mode: int, uid: int | None = None, gid: 
 
 
 def remove(path: str) -> None:
-    """Remove a file durably; nothing where there is none."""
+    """Remove a file durably, and what a killed write left beside it; nothing where there is none."""
     target = Path(path)
-    try:
-        target.unlink()
-    except FileNotFoundError:
-        return
-    _sync_directory(target.parent)
+    removed = False
+    for entry in (_temporary(target), target):
+        with contextlib.suppress(FileNotFoundError):
+            entry.unlink()
+            removed = True
+    if removed:
+        _sync_directory(target.parent)
 
 
 def remove_directory_if_empty(path: str) -> None:
@@ -107,6 +109,10 @@ def remove_directory_if_empty(path: str) -> None:
             return
         raise
     _sync_directory(Path(path).parent)
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f".{target.name}{TEMPORARY_SUFFIX}")
 
 
 def _write_new(temporary: Path, content: bytes, mode: int, uid: int | None, gid: int | None) -> None:

@@ -64,6 +64,13 @@ def test_the_temporary_file_of_a_killed_run_is_no_obstacle_and_goes(tmp_path: Pa
     assert everything(tmp_path) == ["file.conf"]
 
 
+def test_removing_takes_away_what_a_killed_write_left(tmp_path: Path) -> None:
+    left = tmp_path / f".file.conf{files.TEMPORARY_SUFFIX}"
+    left.write_text("half")
+    files.remove(str(tmp_path / "file.conf"))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_removing_is_repeatable(tmp_path: Path) -> None:
     HOST.write_text(tmp_path / "d" / "file.conf", "x\n", mode=0o600)
     HOST.remove_directory_if_empty(tmp_path / "d")
