@@ -71,9 +71,9 @@ def _same_model(applied: Plan, problem: Problem) -> bool:
 
 def _agrees(fixed: Fixed, plan: Plan) -> bool:
     """Whether every value that the user fixes is what the plan has."""
-    in_plan = _as_fixed(plan)
+    in_plan, computed = _as_fixed(plan), Fixed()
     return all(
-        getattr(fixed, field.name) in {None, False, getattr(in_plan, field.name)}
+        getattr(fixed, field.name) in {getattr(computed, field.name), getattr(in_plan, field.name)}
         for field in fields(Fixed)
         if field.name != "context_tokens"
     ) and (fixed.context_tokens is None or fixed.context_tokens <= plan.context_tokens_per_slot)

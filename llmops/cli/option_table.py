@@ -43,6 +43,7 @@ FIXED = (
     OptionSpec("ubatch-size", _K.INTEGER, "Fix the tokens of one pass (llama-server -ub).", "N", minimum=1),
     OptionSpec("flash-attn", _K.CHOICE, "Fix flash attention (llama-server -fa).", choices=("on", "off", "auto")),
     OptionSpec("kv-unified", _K.FLAG, "One cache pool shared by all slots, or not."),
+    OptionSpec("repack", _K.FLAG, "Rearranged copies of weights for this processor, or none."),
     OptionSpec("swa-full", _K.FLAG, "Keep the whole context in sliding-window layers."),
 )
 POLICY = (
@@ -70,6 +71,6 @@ APPLYING = (
 CONFIGURABLE = {spec.name: spec for spec in PLANNING + APPLYING}
 
 # Switches that are written as two options on the command line.
-SWITCHES = frozenset({"kv-unified"})
+SWITCHES = frozenset({"kv-unified", "repack"})
 # One of the two at most; a flag of the command line silences the other one in the file.
 CONTRADICTIONS = (("gpu", "no-gpu"), ("cache-type", "cache-type-k"), ("cache-type", "cache-type-v"))

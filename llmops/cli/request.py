@@ -116,6 +116,7 @@ def fixed_of(settings: Settings) -> Fixed:
         kv_unified=settings.value("kv-unified"),
         swa_full=bool(settings.value("swa-full")),
         flash_attention=flash,
+        repack=settings.value("repack"),
     )
 
 

@@ -48,6 +48,9 @@ def test_a_value_fixed_otherwise_is_another_request() -> None:
     assert keep_applied(applied(), Fixed(slots=applied().slots + 1), machine()) is None
     assert keep_applied(applied(), Fixed(slots=applied().slots), machine()) is not None
     assert keep_applied(applied(), Fixed(kv_unified=True), machine()) is None
+    assert keep_applied(replace(applied(), kv_unified=True), Fixed(kv_unified=False), machine()) is None
+    assert keep_applied(applied(), Fixed(repack=False), machine()) is None
+    assert keep_applied(applied(), Fixed(repack=True), machine()) is not None
 
 
 def test_memory_that_no_longer_suffices_is_a_reason_to_change() -> None:
