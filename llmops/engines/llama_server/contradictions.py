@@ -91,7 +91,7 @@ def _variables(
         setting = planned.get(option) if option is not None else None
         if option is None or setting is None or name in _PARTS_OF_LOAD_MODE:
             continue
-        if _variable_meaning(option, name, value, setting) != _planned(option, setting):
+        if _variable_meaning(name, value, setting) != _planned(option, setting):
             yield Contradiction(path, source, name, value, variable_value(name, setting))
 
 
@@ -112,9 +112,9 @@ def _meaning(option: Option, flag: str, value: str) -> str:
     return "off" if flag in option.negated else (value or "on")
 
 
-def _variable_meaning(option: Option, name: str, value: str, setting: Setting) -> str:
-    if setting.value is not None or not option.negated:
-        return value or "on"
+def _variable_meaning(name: str, value: str, setting: Setting) -> str:
+    if setting.value is not None:
+        return value
     if name.startswith("LLAMA_ARG_NO_"):  # present with any value means off (common/arg.cpp)
         return "off"
     return "off" if value.strip().lower() in _OFF else "on"
