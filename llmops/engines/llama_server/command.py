@@ -32,11 +32,15 @@ _WORKS_AGAINST: dict[str, str] = {
 
 @dataclass(frozen=True)
 class CommandLine:
-    """The words to start the server with, the settings among them that llmops decided, and what to tell the person."""
+    """The words to start the server with, the settings among them that llmops decided, and what to tell the person.
+
+    `url` is where it will listen, None for a socket in the file system.
+    """
 
     words: tuple[str, ...]
     settings: tuple[Setting, ...]
     warnings: tuple[str, ...]
+    url: str | None
 
 
 def build(plan: Plan, installation: Installation, in_force: InForce | None = None) -> CommandLine:
@@ -55,7 +59,7 @@ def build(plan: Plan, installation: Installation, in_force: InForce | None = Non
     settings = (*own, *draft.settings)
     kept, warnings = _kept(without(arguments, replaced), installation)
     words = (*program, *(word for argument in kept for word in argument.words), *setting_words(settings))
-    return CommandLine(words, settings, (*draft.warnings, *warnings))
+    return CommandLine(words, settings, (*draft.warnings, *warnings), endpoint.url)
 
 
 def setting_words(settings: Sequence[Setting]) -> tuple[str, ...]:

@@ -25,9 +25,24 @@ def render_files(plan: Plan, installation: Installation, in_force: InForce) -> t
         raise _foreign(plan, installation)
     require_usable(installation)
     command = build(plan, installation, in_force)
+    _require_reachable(command)
     if installation.unit is not None and not in_force.unit_file_managed:
         return (_drop_in(command, installation.unit),)
     return (_complete_unit(plan, command, installation.unit or NEW_UNIT),)
+
+
+def _require_reachable(command: CommandLine) -> None:
+    """What cannot be asked cannot be verified, so every apply would end in a rollback."""
+    if command.url is None:
+        raise Misconfigured(
+            "this server listens on a socket in the file system only, where llmops cannot ask it anything",
+            hint="let it listen on loopback as well: --host 127.0.0.1,/path/of.sock",
+        )
+    if command.url.startswith("https:"):
+        raise Misconfigured(
+            "this server speaks TLS itself, and its certificate does not hold for loopback, where llmops asks it",
+            hint="serve plain HTTP on loopback and let a proxy such as nginx or Caddy speak TLS",
+        )
 
 
 def _drop_in(command: CommandLine, unit: str) -> RenderedFile:

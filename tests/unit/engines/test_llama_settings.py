@@ -209,6 +209,17 @@ def test_containers_get_the_lines_for_their_own_configuration() -> None:
     assert MODEL not in raised.value.hint
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(("--host", "/run/llama.sock"), "socket in the file system"), (("--ssl-cert-file", "/etc/c.pem"), "TLS")],
+)
+def test_a_server_that_cannot_be_asked_is_left_alone(arguments: tuple[str, ...], says: str) -> None:
+    unit = installed(managed_by="unit", unit="my.service")
+    with pytest.raises(Misconfigured, match=says) as raised:
+        ENGINE.files(a_plan(), unit, InForce(user_arguments=(SERVER, "-m", MODEL, *arguments)))
+    assert raised.value.hint
+
+
 def test_a_trial_uses_the_same_settings_on_loopback() -> None:
     started = ENGINE.launch(a_plan(), installed(), 23456)
     assert started.argv[:7] == (SERVER, "--model", MODEL, "--host", "127.0.0.1", "--port", "23456")
