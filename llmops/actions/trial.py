@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from llmops.actions.memory_checks import HOST, held_bytes
 from llmops.actions.verify import Verified, verify
-from llmops.core.errors import DoesNotFit, EngineNotAnswering
+from llmops.core.errors import DoesNotFit, EngineNotAnswering, Misconfigured, NotInstalled
 from llmops.core.plan import MeasuredRates, Plan
 from llmops.core.units import format_bytes
 from llmops.core.verification import VerificationReport
@@ -24,6 +24,7 @@ _POLL_SECONDS = 0.1
 _SAY_EVERY_SECONDS = 5.0
 _STOP_GRACE_SECONDS = 10.0
 _SHOWN_LINES = 40
+_CONTAINERS = frozenset({"docker", "podman"})
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ def trial(
     Raise Misconfigured or TooOld for a program that cannot be used, DoesNotFit where a second engine has no room
     beside what runs now, EngineNotAnswering where it ends early, is late or answers nonsense.
     """
+    installation = startable(host, engine, installation)
     engine.require_usable(installation)
     _require_room(host, plan)
     for attempt in range(_PORT_ATTEMPTS):
@@ -66,6 +68,22 @@ def trial(
             if attempt + 1 == _PORT_ATTEMPTS:
                 raise
     raise AssertionError
+
+
+def startable(host: MutableHost, engine: Engine, installation: Installation) -> Installation:
+    """The installation itself, or another one on this machine where its program lies inside a container.
+
+    Raise NotInstalled where there is no other.
+    """
+    if installation.managed_by not in _CONTAINERS:
+        return installation
+    for found in engine.detect(host):
+        if found.managed_by not in _CONTAINERS:
+            return found
+    raise NotInstalled(
+        f"{engine.name} is only in a container ({installation.detail}), where a trial cannot start it",
+        hint="; ".join(engine.install_steps),
+    )
 
 
 def free_port(host: MutableHost, attempt: int) -> int:
@@ -122,7 +140,12 @@ class _Run:
 
     @contextmanager
     def _running(self) -> Iterator[ChildProcess]:
-        child = self.host.spawn(self.launch.argv, self.launch.environment)
+        try:
+            child = self.host.spawn(self.launch.argv, self.launch.environment)
+        except OSError as problem:
+            raise Misconfigured(
+                f"{self.launch.argv[0]} cannot be started: {problem.strerror or problem}", hint=self._by_hand()
+            ) from problem
         try:
             yield child
         finally:

@@ -7,11 +7,12 @@ import json
 import pytest
 
 from llmops.actions.trial import trial
-from llmops.core.errors import DoesNotFit, EngineNotAnswering, Interrupted, LlmopsError, Misconfigured
+from llmops.core.errors import DoesNotFit, EngineNotAnswering, Interrupted, LlmopsError, Misconfigured, NotInstalled
 from llmops.core.plan import Plan
+from llmops.engines.llama_server import programs
 from llmops.host import ListeningSocket, Response
 from tests.unit.actions.answering import ENGINE, Answering, Child, on_disk
-from tests.unit.engines.llama_host import a_plan, installed
+from tests.unit.engines.llama_host import SERVER, a_plan, installed
 
 PLENTY = {"/proc/meminfo": "MemTotal: 134217728 kB\nMemAvailable: 134217728 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n"}
 
@@ -159,6 +160,29 @@ def test_a_program_that_cannot_be_used_is_not_started() -> None:
     with pytest.raises(Misconfigured, match="libllama"):
         trial(host, ENGINE, broken, a_plan(), progress=lambda _line: None)
     assert host.spawned == []
+
+
+def test_a_program_that_cannot_be_started() -> None:
+    def start(host: Answering, words: tuple[str, ...]) -> Child:
+        raise PermissionError(13, "Permission denied")
+
+    with pytest.raises(Misconfigured, match="Permission denied"):
+        run(machine(starts=start))
+
+
+def test_a_program_inside_a_container_is_replaced_by_one_outside() -> None:
+    inside = installed(managed_by="docker", command=("/app/llama-server",), detail="container web")
+    host = machine(programs={"llama-server": SERVER})
+    host.install(SERVER)
+    result = trial(host, ENGINE, inside, a_plan(), progress=lambda _line: None)
+    assert result.argv[0] == SERVER
+
+
+def test_a_program_inside_a_container_alone_cannot_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "EMBEDDED_LIBRARY", "no_such_library_anywhere")
+    inside = installed(managed_by="docker", detail="container web")
+    with pytest.raises(NotInstalled, match="container web"):
+        trial(machine(), ENGINE, inside, a_plan(), progress=lambda _line: None)
 
 
 def test_every_failure_is_an_error_of_ours() -> None:
