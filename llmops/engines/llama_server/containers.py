@@ -12,6 +12,9 @@ from llmops.host import Host, ProcessInfo
 
 _IMAGE = re.compile(r"llama[.-]?cpp|llama-server", re.IGNORECASE)
 # Control groups of containers: docker-<id>.scope or /docker/<id>, libpod-<id>.scope, kubepods, cri-containerd-<id>.
+_MACHINE = re.compile(
+    r"machine\.slice/[^/\s]+|lxc\.payload[^/\s]*|/lxc/[^/\s]+|systemd-nspawn@[^/\s]+|machine-[^/\s]+\.scope"
+)
 _GROUPS = (
     ("podman", re.compile(r"libpod-(?:conmon-)?([0-9a-f]{12,64})")),
     ("docker", re.compile(r"docker[-/]([0-9a-f]{12,64})")),
@@ -68,6 +71,19 @@ def container_of(process: ProcessInfo) -> Container | None:
         if match:
             return Container(manager, match.group(1), f"container {match.group(1)[:12]}")
     return None
+
+
+def own_machine(host: Host) -> frozenset[str]:
+    """The names of machines and containers that this process itself runs in, by its control groups."""
+    try:
+        return frozenset(_MACHINE.findall(host.read_text("/proc/self/cgroup")))
+    except OSError:
+        return frozenset()
+
+
+def in_another_machine(process: ProcessInfo, own: frozenset[str]) -> bool:
+    """Whether a process belongs to a system container (nspawn, LXC), which is a machine of its own."""
+    return bool(set(_MACHINE.findall(process.control_group or "")) - own)
 
 
 def is_snap(path: str) -> bool:

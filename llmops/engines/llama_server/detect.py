@@ -11,7 +11,14 @@ from llmops import systemd
 from llmops.core.errors import LlmopsError
 from llmops.engines.base import Installation
 from llmops.engines.llama_server.arguments import EMBEDDED_MODULE, PROGRAM, program_length
-from llmops.engines.llama_server.containers import Container, container_of, is_snap, list_containers
+from llmops.engines.llama_server.containers import (
+    Container,
+    container_of,
+    in_another_machine,
+    is_snap,
+    list_containers,
+    own_machine,
+)
 from llmops.engines.llama_server.programs import Answers, ask, embedded_answers, embedded_command, find_programs
 from llmops.engines.llama_server.unit import exec_words
 from llmops.host import Host, ProcessInfo
@@ -56,7 +63,8 @@ class Machine:
 def detect(host: Host) -> tuple[Installation, ...]:
     """Every llama-server: running units, other units, containers, processes, programs on disk, the embedded one."""
     processes = host.processes()
-    machine = Machine(host, _servers(processes), {})
+    own = own_machine(host)
+    machine = Machine(host, tuple(one for one in _servers(processes) if _is_here(one, own)), {})
     units = tuple(_units(machine))
     in_units = {unit.pid for unit in units if unit.pid}
     loose = [process for process in machine.servers if process.pid not in in_units]
@@ -92,6 +100,10 @@ def _is_server(process: ProcessInfo) -> bool:
     return PROGRAM in {PurePosixPath(word).name for word in (process.argv[0], executable)}
 
 
+def _is_here(process: ProcessInfo, own: frozenset[str]) -> bool:
+    return container_of(process) is not None or not in_another_machine(process, own)
+
+
 def _is_owned(process: ProcessInfo, parent: ProcessInfo | None) -> bool:
     names = {PurePosixPath(word).name for word in (*parent.argv[:1], parent.executable or "")} if parent else set()
     return bool(names & _OWNERS) or "/ollama/" in (process.executable or "")
@@ -113,7 +125,7 @@ def _units(machine: Machine) -> Iterator[Installation]:
 def unit_of(process: ProcessInfo) -> str | None:
     """The system unit that a process belongs to; None for a user's manager, a container or a login."""
     names = [part for part in (process.control_group or "").split("/") if part.endswith(".service")]
-    return names[0] if len(names) == 1 and not names[0].startswith("user@") else None
+    return names[-1] if len(names) == 1 and not names[0].startswith("user@") else None
 
 
 def _units_on_disk(host: Host) -> Iterator[str]:
