@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llmops.actions.contention import MOST_SHARE_OF_OTHERS, processor_time, share_of_others
 from llmops.actions.paging import Paging, begin, end, paging_checks
 from llmops.core.plan import MeasuredRates, Plan
 from llmops.core.verification import Check, CheckStatus
@@ -20,7 +21,10 @@ _TIMEOUT_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Load:
-    """One run of the test, what swap and disk did meanwhile, and how many requests of others it began beside."""
+    """One run of the test, what swap and disk did meanwhile, and what else went on.
+
+    `processing` counts requests of others at its begin; `others_share` is their part of all processor time.
+    """
 
     requests: TwoRequests
     prompt_tokens: int
@@ -28,6 +32,12 @@ class Load:
     paging: Paging
     processing: int
     repeated: bool = False
+    others_share: float | None = None
+
+    @property
+    def was_disturbed(self) -> bool:
+        """Whether the machine was too busy with other work for its rates to be remembered."""
+        return (self.others_share or 0.0) > MOST_SHARE_OF_OTHERS
 
     def is_good(self, plan: Plan) -> bool:
         """Whether nothing speaks for doing it again."""
@@ -47,7 +57,7 @@ def put_under_load(host: Host, in_force: InForce, plan: Plan, *, before_it: Load
     """
     rates = measured_rates(before_it) if before_it else None
     prompt_tokens, reply_tokens = _lengths(plan, rates)
-    before = begin(host, in_force.pid)
+    before, time_before = begin(host, in_force.pid), processor_time(host, in_force.pid)
     requests = two_requests(
         host,
         in_force.url or "",
@@ -57,8 +67,9 @@ def put_under_load(host: Host, in_force: InForce, plan: Plan, *, before_it: Load
         timeout_seconds=_TIMEOUT_SECONDS,
     )
     paging = end(host, in_force.pid, before)
+    others = share_of_others(time_before, processor_time(host, in_force.pid))
     repeated = before_it is not None
-    return Load(requests, prompt_tokens, reply_tokens, paging, in_force.processing or 0, repeated)
+    return Load(requests, prompt_tokens, reply_tokens, paging, in_force.processing or 0, repeated, others)
 
 
 def _lengths(plan: Plan, rates: MeasuredRates | None) -> tuple[int, int]:

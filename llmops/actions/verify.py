@@ -45,7 +45,14 @@ def verify(
     load = _load(host, plan, in_force, progress)
     after = engine.in_force(host, installation)
     checks = (*configuration, *load_checks(plan, load), *memory_checks(host, plan, after))
-    return Verified(VerificationReport(checks), measured_rates(load), after)
+    return Verified(VerificationReport(checks), _rates_to_remember(load, progress), after)
+
+
+def _rates_to_remember(load: Load, progress: Callable[[str], None]) -> MeasuredRates | None:
+    if load.was_disturbed:
+        progress(f"other work took {load.others_share:.0%} of the processors meanwhile: these rates are not remembered")
+        return None
+    return measured_rates(load)
 
 
 def current(host: Host, engine: Engine, installation: Installation) -> Installation:

@@ -97,6 +97,20 @@ def test_others_that_swap_are_told_from_the_engine() -> None:
     assert paged(own_swap=0, available=5_000_000)[0] is CheckStatus.FAIL
 
 
+@pytest.mark.parametrize(("others", "idle", "remembered"), [(5, 65, True), (60, 10, False), (30, 40, True)])
+def test_rates_of_a_busy_machine_are_not_remembered(others: int, idle: int, remembered: bool) -> None:
+    machine, plan = Answering(), a_plan()
+    said: list[str] = []
+    installation = started(machine, ENGINE.launch(plan, installed(), PORT).argv)
+    machine.texts["/proc/stat"] = ["cpu  0 0 0 0 0 0 0 0\n", f"cpu  30 0 0 {idle} 0 0 0 {others} 0 0\ncpu0 1\n"]
+    own = [f"77 (llama-server) S 1 77 77 0 -1 4194560 100 0 0 0 {ticks} 0 0" for ticks in (0, 0, 30, 30)]
+    machine.texts["/proc/77/stat"] = own
+    found = verify(machine, ENGINE, installation, plan, progress=said.append)
+    assert (found.rates is not None) is remembered
+    assert any("not remembered" in line for line in said) is not remembered
+    assert found.report.passed
+
+
 def faults(before: int, after: int) -> CheckStatus:
     """The check for a machine that reads much from disk, with these major faults of the engine itself."""
     kibibytes = 8 * 1024**2
