@@ -75,7 +75,7 @@ def new_machine(layers: Sequence[Path], engine: Path, model: Path) -> Iterator[N
         machine = Machine(name, CACHE / name, layers, engine, model.parent, f"{MODEL_DIRECTORY}/{model.name}")
         made.append(machine)
         machine.make_disk()
-        for path, text in (files or {}).items():
+        for path, text in {**PATIENT, **(files or {})}.items():
             machine.write(path, text.replace("@MODEL@", machine.model), (modes or {}).get(path, 0o644))
         machine.boot()
         return machine
@@ -83,6 +83,10 @@ def new_machine(layers: Sequence[Path], engine: Path, model: Path) -> Iterator[N
     yield make
     for machine in made:
         machine.close()
+
+
+# Threads that wait must not spin: on a machine that is busy with something else, they would keep each other from work.
+PATIENT = {f"{UNIT_PATH}.d/05-patient.conf": "[Service]\nEnvironment=OMP_WAIT_POLICY=passive\n"}
 
 
 def unit_text(arguments: str = "-np 1 -c 4096", program: str = PROGRAM) -> str:

@@ -25,7 +25,7 @@ PROGRAM = f"{ENGINE_DIRECTORY}/llama-server"
 BOOT_SECONDS = 60.0
 # Said by the container itself after the command, with its own boot number: nothing outside can say it by accident.
 _TOKEN = re.compile(r"^inside ([0-9a-f-]{36}) code (\d+)$", re.MULTILINE)
-_SAY = '"$@"; code=$?; echo; echo "inside $(cat /proc/sys/kernel/random/boot_id) code $code"'
+_SAY = 'code=$?; echo; echo "inside $(cat /proc/sys/kernel/random/boot_id) code $code"'
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Machine:
         subprocess.run(["umount", str(self.root)], check=False)
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def run(self, *words: str, unit: str | None = None, timeout_seconds: float = 240.0) -> Ran:
+    def run(self, *words: str, unit: str | None = None, timeout_seconds: float = 480.0) -> Ran:
         """Run a command under the container's systemd; fail unless the container itself says that it ended."""
         result = subprocess.run(
             self._client(words, unit), stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -157,7 +157,7 @@ class Machine:
         )  # fmt: skip
 
         def end() -> Ran:
-            stdout, stderr = process.communicate(timeout=240)
+            stdout, stderr = process.communicate(timeout=480)
             return self._believed(words, stdout, stderr)
 
         try:
@@ -168,11 +168,14 @@ class Machine:
 
     def _client(self, words: Sequence[str], unit: str | None) -> list[str]:
         named = [f"--unit={unit}"] if unit else []
+        # In a file: when systemd reloads while a transient unit starts, it reads that unit's quotes back wrongly.
+        script = f"/opt/inside/{uuid.uuid4().hex}"
+        self.write(script, f"{shlex.join(words)}\n{_SAY}\n")
         return [
             "nsenter", f"--target={self.leader}", "--all", "--wd=/",
             "systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--service-type=exec", *named,
             "--setenv=PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin", "--setenv=HOME=/root",
-            "/bin/sh", "-c", _SAY, "sh", *words,
+            "/bin/sh", script,
         ]  # fmt: skip
 
     def _believed(self, words: Sequence[str], stdout: str, stderr: str) -> Ran:

@@ -9,7 +9,7 @@ import pytest
 from tests.systemd.machine import PROGRAM, Machine
 from tests.systemd.observe import DROP_IN, JOURNAL, UNIT, configuration, invocation, slots, times_of
 
-pytestmark = [pytest.mark.systemd, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.systemd, pytest.mark.timeout(1800)]
 
 Served = Callable[..., Machine]
 WANTED = ("--users", "5", "--slots", "2")

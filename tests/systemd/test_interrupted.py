@@ -9,7 +9,7 @@ import pytest
 from tests.systemd.machine import Machine, wait_for
 from tests.systemd.observe import JOURNAL, UNIT, configuration, slots
 
-pytestmark = [pytest.mark.systemd, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.systemd, pytest.mark.timeout(1200)]
 
 Served = Callable[..., Machine]
 APPLY = ("llmops", "tune", "--apply", "--users", "5", "--slots", "2", "--output", "json")

@@ -15,7 +15,7 @@ import pytest
 from tests.systemd.machine import Machine
 from tests.systemd.root import CACHE, run
 
-pytestmark = [pytest.mark.systemd, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.systemd, pytest.mark.timeout(1800)]
 
 MIB = 1024**2
 SWAP_MIB = 1024
