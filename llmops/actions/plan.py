@@ -90,32 +90,22 @@ def make_plan(host: Host, request: PlanRequest, *, progress: Callable[[str], Non
     found = _measured_if_needed(host, request, find_subject(host, request), progress)
     problem, warnings = _problem(host, request, found)
     kept = None if request.replan else _keep(host, request, found, problem)
-    plan = kept.plan if kept else size(problem)
-    return Planned(
-        found.engine,
-        found.installation,
-        found.in_force,
-        found.hardware,
-        found.model,
-        replace(plan, warnings=(*plan.warnings, *warnings)),
-        kept.reason if kept else None,
-        changes_nothing=kept.is_users_own if kept else False,
-    )
+    if kept is None:
+        return _planned(found, size(problem), warnings)
+    planned = _planned(found, kept.plan, warnings)
+    return replace(planned, kept=kept.reason, changes_nothing=kept.is_users_own)
 
 
 def size_one(host: Host, request: PlanRequest, *, progress: Callable[[str], None]) -> Planned:
     """The memory and capacity of one explicit configuration; engine defaults for what is not given."""
     found = _measured_if_needed(host, request, find_subject(host, request), progress)
     problem, warnings = _problem(host, request, found)
-    plan = size_explicit(problem)
-    return Planned(
-        found.engine,
-        found.installation,
-        found.in_force,
-        found.hardware,
-        found.model,
-        replace(plan, warnings=(*plan.warnings, *warnings)),
-    )
+    return _planned(found, size_explicit(problem), warnings)
+
+
+def _planned(found: Subject, plan: Plan, warnings: tuple[str, ...]) -> Planned:
+    told = replace(plan, warnings=(*plan.warnings, *warnings))
+    return Planned(found.engine, found.installation, found.in_force, found.hardware, found.model, told)
 
 
 def find_subject(host: Host, request: PlanRequest) -> Subject:

@@ -68,7 +68,13 @@ def read_target(host: Host, engine: Engine, installation: Installation, plan: Pl
 
 
 def _words(settings: tuple[Setting, ...]) -> tuple[str, ...]:
-    return tuple(word for setting in settings for word in (setting.name, setting.value) if word is not None)
+    return tuple(
+        word
+        for setting in settings
+        if not setting.environment
+        for word in (setting.name, setting.value)
+        if word is not None
+    )
 
 
 def unit_of(files: tuple[RenderedFile, ...]) -> str:

@@ -124,6 +124,13 @@ def _processor_reasons(plan: Plan, rates: Rates, hardware: Hardware) -> tuple[Re
             "probe",
         ),
         Reason(
+            "waiting of threads",
+            "asleep" if plan.passive_waiting else "the engine's default",
+            "asleep where processors are virtual or under a quota: a spinning thread burns what the late one needs",
+            (("virtual", "yes" if "hypervisor" in cpu.flags else "no"), ("quota", str(cpu.quota_cores))),
+            "probe",
+        ),
+        Reason(
             "batch_tokens",
             f"{plan.batch_tokens} (physical {plan.ubatch_tokens})",
             batch_formula,

@@ -149,6 +149,7 @@ class Plan:
     speeds: tuple[Speed, ...]
     reasons: tuple[Reason, ...]
     warnings: tuple[str, ...] = ()
+    passive_waiting: bool = False
 
     @property
     def shape(self) -> Shape:

@@ -11,7 +11,7 @@ from llmops.core.fitting import CONTEXT_STEP_TOKENS, fit, short_by_bytes, spend_
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.plan import Plan, Shape
 from llmops.core.problem import Problem
-from llmops.core.processors import batch_tokens, decode_threads, prefill_threads
+from llmops.core.processors import batch_tokens, decode_threads, prefill_threads, waits_passively
 from llmops.core.refusal import does_not_fit
 from llmops.core.throughput import speeds
 
@@ -160,6 +160,7 @@ def _plan(problem: Problem, demand: Demand, shape: Shape, binding: str, levers: 
         budgets=problem.memory(shape),
         speeds=speeds(problem.rates, problem.workload),
         reasons=(),
+        passive_waiting=not problem.on_gpu and waits_passively(cpu, decode_threads(cpu)),
     )
     return replace(
         plan,

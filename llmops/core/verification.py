@@ -18,7 +18,7 @@ class CheckStatus(str, Enum):
 class Expectation:
     """A value that must be in force once the plan is applied.
 
-    `where` says which observation answers it: command_line, environment, props, unit, listener, config_file.
+    `where` says which observation answers it: command_line, variable, environment, props, unit, listener, config_file.
     """
 
     name: str

@@ -8,6 +8,7 @@ from llmops.probe.sources import to_int
 
 # Those that llama.cpp's CPU backends choose their kernels by (ggml/src/ggml-cpu).
 SIGNIFICANT_FLAGS = (
+    "hypervisor",
     "sse4_2", "avx", "f16c", "fma", "avx2", "avx_vnni", "bmi2",
     "avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl", "avx512vbmi", "avx512_vnni", "avx512_bf16",
     "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16", "amx_fp16",

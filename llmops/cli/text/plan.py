@@ -57,7 +57,8 @@ def _threads(plan: Plan) -> str:
     if plan.threads is None:
         return "the engine's own choice"
     prompts = "" if plan.batch_threads in (None, plan.threads) else f", {plan.batch_threads} for prompts"
-    return f"{plan.threads}{prompts}"
+    asleep = ", asleep while they wait" if plan.passive_waiting else ""
+    return f"{plan.threads}{prompts}{asleep}"
 
 
 def budget_text(budgets: Sequence[MemoryBudget]) -> str:

@@ -23,6 +23,8 @@ def checks(expectations: Sequence[Expectation], installation: Installation, in_f
     for expectation in expectations:
         if expectation.where == "command_line":
             verdict = _on_command_line(expectation, arguments, unseen)
+        elif expectation.where == "variable":
+            verdict = _in_environment(expectation, in_force, unseen)
         else:
             verdict = _VERDICTS[expectation.where, expectation.name](expectation, in_force, arguments, unseen)
         status, observed, detail = verdict
@@ -52,6 +54,13 @@ def _on_command_line(
         observed = " ".join(said.values)
     said_so = "" if observed == expectation.value else f"the running process was started with {' '.join(said.words)}"
     return _compared(expectation.value, observed, said_so)
+
+
+def _in_environment(expectation: Expectation, in_force: InForce, unseen: dict[str, str]) -> Verdict:
+    if in_force.environment is None:
+        return _not_evaluated(unseen, "environment")
+    observed = dict(in_force.environment).get(expectation.name, "unset")
+    return _compared(expectation.value, observed, "environment of the running process")
 
 
 def _same_sense(wanted: str, said: str) -> bool:

@@ -15,7 +15,12 @@ SET = "set"
 def expectations(plan: Plan, installation: Installation, in_force: InForce | None) -> tuple[Expectation, ...]:
     """Command line, the engine's own word, listener, hidden sources; for a unit also what systemd has loaded."""
     command = build(plan, installation, in_force)
-    found = [Expectation(one.name, "command_line", SET if one.value is None else one.value) for one in command.settings]
+    found = [
+        Expectation(
+            one.name, "variable" if one.environment else "command_line", SET if one.value is None else one.value
+        )
+        for one in command.settings
+    ]
     context = str(slot_context_tokens(plan, installation))
     found += [
         Expectation("total_slots", "props", str(plan.slots)),

@@ -8,7 +8,7 @@ from llmops.core.errors import Misconfigured
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
 from llmops.engines.base import InForce, Installation
-from llmops.engines.llama_server.command import CommandLine, build, model_path, setting_words
+from llmops.engines.llama_server.command import CommandLine, build, model_path, setting_words, variables
 from llmops.engines.llama_server.settings import compose, require_usable
 from llmops.engines.llama_server.unit import drop_in_path
 
@@ -48,7 +48,12 @@ def _require_reachable(command: CommandLine) -> None:
 def _drop_in(command: CommandLine, unit: str) -> RenderedFile:
     from llmops.render import render
 
-    content = render("llama-server/drop-in.conf.j2", exec_start=command.words, environment=(), environment_files=())
+    content = render(
+        "llama-server/drop-in.conf.j2",
+        exec_start=command.words,
+        environment=variables(command.settings),
+        environment_files=(),
+    )
     return RenderedFile(drop_in_path(unit), content)
 
 
@@ -61,7 +66,7 @@ def _complete_unit(plan: Plan, command: CommandLine, unit: str) -> RenderedFile:
     content = render(
         "llama-server/unit.service.j2",
         exec_start=command.words,
-        environment=(),
+        environment=variables(command.settings),
         environment_files=(),
         description="llama-server, configured by llmops",
         model_paths=shown,

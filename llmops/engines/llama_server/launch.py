@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmops.core.plan import Plan
 from llmops.engines.base import Installation, Launch, Setting
-from llmops.engines.llama_server.command import model_path, setting_words
+from llmops.engines.llama_server.command import model_path, setting_words, variables
 from llmops.engines.llama_server.endpoint import DEFAULT_HOST, url_of
 from llmops.engines.llama_server.settings import compose, require_usable
 
@@ -17,7 +17,7 @@ def launch(plan: Plan, installation: Installation, port: int) -> Launch:
     require_usable(installation)
     settings = launch_settings(plan, installation, port)
     url = url_of(DEFAULT_HOST, str(port)) or ""
-    return Launch((*installation.command, *setting_words(settings)), dict(_ENVIRONMENT), url)
+    return Launch((*installation.command, *setting_words(settings)), {**_ENVIRONMENT, **dict(variables(settings))}, url)
 
 
 def launch_settings(plan: Plan, installation: Installation, port: int) -> tuple[Setting, ...]:

@@ -15,6 +15,9 @@ from llmops.engines.llama_server.options import Option
 
 # llama_context rounds the cells of one slot up to this many (src/llama-context.cpp).
 CONTEXT_STEP_TOKENS = 256
+# How threads of OpenMP wait (OpenMP 5.2, 21.7; GOMP_SPINCOUNT says the same to GNU's library alone). Builds without
+# OpenMP ignore both.
+WAIT_POLICY, SPIN_COUNT = "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"
 # Between these builds an explicit `--parallel 1` was taken as "choose for me" and gave four slots that share one pool.
 ONE_SLOT_IS_OBEYED = Timeline(
     (
@@ -97,6 +100,8 @@ def compose(plan: Plan, installation: Installation, *, memory_locked: bool = Fal
     _add_host_memory(draft, plan, memory_locked=memory_locked)
     if not draft.prefer(options.METRICS.spellings, None):
         draft.warnings.append("this llama-server has no --metrics: the length of its queue cannot be seen")
+    if plan.passive_waiting:
+        draft.settings.append(Setting(WAIT_POLICY, "passive", environment=True))
     _warn_of_one_slot(draft, plan)
     return draft
 

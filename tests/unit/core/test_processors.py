@@ -6,7 +6,7 @@ import pytest
 
 from llmops.core.hardware import Cpu
 from llmops.core.plan import Fixed, Policy
-from llmops.core.processors import batch_tokens, decode_threads, prefill_threads
+from llmops.core.processors import batch_tokens, decode_threads, prefill_threads, waits_passively
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,17 @@ def test_a_batch_holds_a_token_for_every_slot() -> None:
 def test_what_the_user_fixes_is_taken() -> None:
     assert batch_tokens(300.0, Policy(), Fixed(batch_tokens=1024, ubatch_tokens=256), 4) == (1024, 256)
     assert batch_tokens(300.0, Policy(protect="ttft"), Fixed(), 4) == (2048, 512)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "threads", "asleep"),
+    [
+        (Cpu(flags=("hypervisor", "avx2")), 2, True),
+        (Cpu(flags=("avx2",), quota_cores=2.5), 2, True),
+        (Cpu(flags=("avx2",)), 8, False),
+        (Cpu(flags=("hypervisor",)), 1, False),
+        (Cpu(flags=("hypervisor",)), None, False),
+    ],
+)
+def test_threads_sleep_where_the_processors_are_not_their_own(cpu: Cpu, threads: int | None, asleep: bool) -> None:
+    assert waits_passively(cpu, threads) is asleep
