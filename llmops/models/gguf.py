@@ -9,13 +9,14 @@ from llmops.models.ggml_types import FILE_TYPE_GUESSED, FILE_TYPES
 from llmops.models.gguf_facts import Facts
 from llmops.models.gguf_families import attention_layers
 from llmops.models.gguf_file import GgufFile, read_gguf_file
-from llmops.models.gguf_reader import unreadable
+from llmops.models.gguf_reader import Allowance, unreadable
 from llmops.models.gguf_tensors import Weights, weigh
 
 if TYPE_CHECKING:
     from llmops.host import Host
 
 MAX_PARTS = 1_000
+MAX_NAME_LENGTH = 256
 # general.type of files that are parts of a model, not models (gguf-py, GGUFType).
 NOT_A_MODEL = {
     "adapter": "a LoRA adapter",
@@ -44,7 +45,7 @@ def read_gguf(host: Host, path: str) -> ModelSpec:
         reference=path,
         format="gguf",
         architecture=facts.architecture,
-        name=facts.text("general.name"),
+        name=_shown_name(facts),
         layers=facts.layers,
         attention_layers=layers,
         embedding_length=facts.integer("embedding_length", least=1),
@@ -70,7 +71,8 @@ def read_gguf(host: Host, path: str) -> ModelSpec:
 
 
 def _read_parts(host: Host, path: str) -> tuple[GgufFile, ...]:
-    first = read_gguf_file(host, path)
+    allowance = Allowance()
+    first = read_gguf_file(host, path, allowance)
     count = _split_number(first, "split.count", 1)
     if count <= 1:
         return (first,)
@@ -86,7 +88,7 @@ def _read_parts(host: Host, path: str) -> tuple[GgufFile, ...]:
         raise unreadable(
             path, f"is part {number + 1} of {count}", f"name the first part: {stem}{_part_suffix(0, count)}"
         )
-    rest = tuple(_read_part(host, stem, part, count) for part in range(1, count))
+    rest = tuple(_read_part(host, stem + _part_suffix(part, count), part, allowance) for part in range(1, count))
     files = (first, *rest)
     _check_split(files)
     return files
@@ -103,11 +105,11 @@ def _split_number(file: GgufFile, key: str, default: int) -> int:
     return value
 
 
-def _read_part(host: Host, stem: str, part: int, count: int) -> GgufFile:
-    file = read_gguf_file(host, stem + _part_suffix(part, count))
+def _read_part(host: Host, path: str, part: int, allowance: Allowance) -> GgufFile:
+    file = read_gguf_file(host, path, allowance)
     if _split_number(file, "split.no", -1 if part else 0) != part:
         raise unreadable(file.path, f"says it is part {file.metadata.get('split.no')!r}, not {part}")
-    return file
+    return file._replace(metadata={})  # those of the first part count
 
 
 def _check_split(files: tuple[GgufFile, ...]) -> None:
@@ -127,6 +129,14 @@ def _require_model(file: GgufFile) -> None:
         raise unreadable(file.path, f"is {what}, not a language model", "name the model file that it belongs to")
     if not file.tensors and "split.count" not in file.metadata:
         raise unreadable(file.path, "holds a vocabulary and no weights", "name the model file that it belongs to")
+
+
+def _shown_name(facts: Facts) -> str | None:
+    """The name as a terminal may show it: what would move its cursor or hide text is replaced."""
+    name = facts.text("general.name")
+    if name is None:
+        return None
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name[:MAX_NAME_LENGTH])
 
 
 def _experts(facts: Facts) -> tuple[int, int]:

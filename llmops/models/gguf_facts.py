@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from reprlib import repr as brief
 
 from llmops.core.errors import UnreadableInput
 from llmops.models.gguf_file import Skipped, Value
@@ -45,7 +46,7 @@ class Facts:
 
     def wrong(self, key: str, value: object) -> UnreadableInput:
         """The complaint about a value that cannot be true."""
-        return unreadable(self.path, f"{key} of {self.architecture} is {value!r}, which cannot be")
+        return unreadable(self.path, f"{key} of {self.architecture} is {brief(value)}, which cannot be")
 
     def has(self, key: str) -> bool:
         """Whether the key is there at all."""
@@ -63,7 +64,7 @@ class Facts:
         value = self._find(key)
         if isinstance(value, Skipped) or value == ():
             return f"a list of {self.items(key)}"
-        return f"{min(value)} to {max(value)}" if isinstance(value, tuple) else str(value)
+        return f"{min(value)} to {max(value)}" if isinstance(value, tuple) else brief(value)
 
     def text(self, key: str) -> str | None:
         """A string, or None."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from llmops.core.errors import UnreadableInput
 from llmops.models.ggml_types import STORAGE_TYPES
-from llmops.models.gguf_reader import ByteReader, unreadable
+from llmops.models.gguf_reader import Allowance, ByteReader, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,15 +23,14 @@ NUMBER_CODES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 
 NUMBER_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 DEFAULT_ALIGNMENT = 32
 
-# Limits of what is kept; each is far above any real file and keeps a hostile one under 64 MiB of memory.
-MAX_PAIRS = 16_384
-MAX_TENSORS = 32_768
+# Further limits of what is kept of one file, for the same reason as those of `Allowance`.
 MAX_KEY_BYTES = 1_024
 MAX_STRING_BYTES = 4_096
 MAX_ARRAY_ITEMS = 1_024
 MAX_KEPT_BYTES = 4 * 1024 * 1024
 MAX_TENSOR_NAME_BYTES = 63
 MAX_DIMENSIONS = 4
+MAX_DIMENSION = 2**31 - 1
 
 
 class Skipped(NamedTuple):
@@ -65,19 +64,32 @@ class GgufFile(NamedTuple):
     tensors: tuple[Tensor, ...]
 
 
-def read_gguf_file(host: Host, path: str) -> GgufFile:
-    """Read one file's header and check its data against the file's size; UnreadableInput for every defect."""
-    reader = ByteReader(host, path)
+def read_gguf_file(host: Host, path: str, allowance: Allowance | None = None) -> GgufFile:
+    """Read one file's header and check its data against the file's size; UnreadableInput for every defect.
+
+    The header is taken off the allowance, which the files of one model share.
+    """
+    reader = ByteReader(host, path, allowance or Allowance())
     version = _read_version(reader)
     tensor_count, pair_count = reader.count(), reader.count()
-    if tensor_count > MAX_TENSORS or pair_count > MAX_PAIRS:
-        raise unreadable(path, f"claims {tensor_count} tensors and {pair_count} metadata entries, more than any model")
+    _take_counts(reader, tensor_count, pair_count)
     metadata = _read_metadata(reader, pair_count)
     alignment = _alignment(path, metadata)
     tensors = tuple(_read_tensor(reader) for _ in range(tensor_count))
     data_start = _padded(reader.position, alignment)
     _check_data(reader, tensors, data_start, alignment)
+    reader.allowance.header_bytes -= reader.position
     return GgufFile(path, version, reader.size_bytes, metadata, tensors)
+
+
+def _take_counts(reader: ByteReader, tensor_count: int, pair_count: int) -> None:
+    allowance = reader.allowance
+    allowance.tensors -= tensor_count
+    allowance.pairs -= pair_count
+    if allowance.tensors < 0 or allowance.pairs < 0:
+        raise unreadable(
+            reader.path, f"claims {tensor_count} tensors and {pair_count} metadata entries, more than any model"
+        )
 
 
 def _read_version(reader: ByteReader) -> int:
@@ -173,7 +185,7 @@ def _read_tensor(reader: ByteReader) -> Tensor:
     elements = 1
     for size in dimensions:
         elements *= size
-    if row % block_elements or elements >= 2**63:
+    if row % block_elements or elements >= 2**63 or any(size > MAX_DIMENSION for size in dimensions):
         raise unreadable(reader.path, f"tensor {name!r} of type {storage_type} has the impossible shape {dimensions}")
     stored_bytes = elements // block_elements * block_bytes
     return Tensor(name, dimensions, storage_type, elements, stored_bytes, reader.count())

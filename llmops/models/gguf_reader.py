@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import repeat
 from operator import length_hint
 from struct import Struct, error
@@ -15,7 +16,22 @@ if TYPE_CHECKING:
 WINDOW_BYTES = 1024 * 1024
 # The headers of the largest vocabularies (262,144 tokens and their merges) take about 20 MB.
 MAX_HEADER_BYTES = 256 * 1024 * 1024
+# Thirty times the tokens of the largest vocabulary; passing over one string takes about 50 ns.
+MAX_STRINGS = 8 * 1024 * 1024
+# Limits of what is kept; each is far above any real model and keeps a hostile one under 64 MiB of memory.
+MAX_PAIRS = 16_384
+MAX_TENSORS = 32_768
 AGAIN = "the file is damaged or not a model: download it again, or convert it again"
+
+
+@dataclass
+class Allowance:
+    """What the headers of one model may still hold, all its files together: a thousand parts cost no more than one."""
+
+    header_bytes: int = MAX_HEADER_BYTES
+    strings: int = MAX_STRINGS
+    pairs: int = MAX_PAIRS
+    tensors: int = MAX_TENSORS
 
 
 def unreadable(path: str, what: str, hint: str = AGAIN) -> UnreadableInput:
@@ -27,26 +43,28 @@ def file_bytes(host: Host, path: str) -> int:
     """Size of a regular file; UnreadableInput where there is none, NoPermission where it may not be seen."""
     try:
         status = host.status(path)
-    except OSError as problem:
+    except (OSError, ValueError) as problem:  # ValueError: no path can hold a NUL
         raise _translated(path, problem) from problem
     if status.kind != "file":
         raise unreadable(path, f"is a {status.kind}, not a model file", "name the .gguf file itself")
     return status.size_bytes
 
 
-def _translated(path: str, problem: OSError) -> UnreadableInput | NoPermission:
+def _translated(path: str, problem: OSError | ValueError) -> UnreadableInput | NoPermission:
     if isinstance(problem, FileNotFoundError):
         return unreadable(path, "no such file", "check the path of the model")
     if isinstance(problem, PermissionError):
         return NoPermission(f"{path}: may not be read by this user", hint="run as a user who may read the model file")
-    return unreadable(path, f"cannot be read: {problem.strerror or problem}", "check the disk and the path")
+    why = problem.strerror if isinstance(problem, OSError) else None
+    return unreadable(path, f"cannot be read: {why or problem}", "check the disk and the path")
 
 
 class ByteReader:
     """Reads numbers and short strings in order and skips the rest; holds one window of the file in memory."""
 
-    def __init__(self, host: Host, path: str) -> None:
+    def __init__(self, host: Host, path: str, allowance: Allowance) -> None:
         self.path = path
+        self.allowance = allowance
         self.size_bytes = file_bytes(host, path)
         self.position = 0
         self._host = host
@@ -98,6 +116,9 @@ class ByteReader:
     def skip_strings(self, count: int) -> None:
         """Pass over `count` length-prefixed strings: the token lists, the only long loop of the reader."""
         self._require(count * 8)
+        self.allowance.strings -= count
+        if self.allowance.strings < 0:
+            raise unreadable(self.path, f"lists more than {MAX_STRINGS} strings, more than any model")
         unpack = self._length.unpack_from
         remaining = count
         while remaining:
@@ -127,7 +148,7 @@ class ByteReader:
             raise unreadable(
                 self.path, f"is truncated: its header needs at least {end} bytes, the file has {self.size_bytes}"
             )
-        if end > MAX_HEADER_BYTES:
+        if end > self.allowance.header_bytes:
             raise unreadable(self.path, f"its header claims more than {MAX_HEADER_BYTES} bytes, more than any model's")
 
     def _load(self) -> None:
