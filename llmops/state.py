@@ -126,8 +126,12 @@ def read_applied_plan(host: Host, engine: str) -> Recalled:
 
 def write_applied_plan(host: MutableHost, plan: Plan) -> None:
     """Remember the plan that is now live."""
-    path = directories(host)[0] / _plan_file(plan.engine)
-    _write(host, path, {"schema": SCHEMA, "data": plan_document(plan)})
+    write_applied_document(host, plan.engine, plan_document(plan))
+
+
+def write_applied_document(host: MutableHost, engine: str, document: Mapping[str, Any]) -> None:
+    """Remember a plan that is at hand as its document."""
+    _write(host, directories(host)[0] / _plan_file(engine), {"schema": SCHEMA, "data": document})
 
 
 def forget_applied_plan(host: MutableHost, engine: str) -> None:

@@ -105,6 +105,7 @@ LAYERS = (
     Layer("packaging", ("tests", "-m", "packaging")),
     Layer("engines", ("tests", "-m", "engines"), (GET_MODEL, GET_SERVER), compiler_obstacle),
     Layer("systemd", ("tests", "-m", "systemd"), (GET_MODEL, GET_SERVER), systemd_obstacle),
+    Layer("faults", ("tests", "-m", "faults"), (GET_MODEL, GET_SERVER), systemd_obstacle),
 )
 
 

@@ -1,11 +1,10 @@
-"""Making a plan live or trying it, and remembering what was learned: the plan in effect and the measured rates."""
+"""Making a plan live or trying it, and remembering the rates that were measured on the way."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from llmops.actions.apply import Applied, ApplyOptions, apply
-from llmops.actions.remember import remember_applied_plan
 from llmops.actions.trial import TrialResult, trial
 from llmops.actions.verify import verify
 from llmops.core.hardware import Hardware
@@ -35,8 +34,6 @@ def make_live(
         return found.report
 
     applied = apply(host, engine, installation, plan, options=options, verify=verified, progress=progress)
-    if applied.changed:
-        remember_applied_plan(host, engine.name)
     for rates in measured:
         _remember_rates(host, subject_of(hardware, plan, installation), rates, progress)
     return applied

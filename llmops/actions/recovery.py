@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from llmops import checkpoint, systemd
 from llmops.core.errors import NoPermission
@@ -33,6 +33,20 @@ def recover(host: MutableHost, *, at_boot: bool) -> checkpoint.Checkpoint | None
     require_root(host, "recover an unfinished change")
     with checkpoint.locked(host):
         return checkpoint.recover(host, at_boot=at_boot)
+
+
+def recover_first(host: MutableHost, progress: Callable[[str], None]) -> int | None:
+    """Take back an unfinished change before anything is planned, so that no plan is made from half of one; its number.
+
+    Nothing for anybody but root, who alone can have left one and can take it back. Raise as `recover` does.
+    """
+    if host.effective_uid() != 0 or checkpoint.read_content(host, checkpoint.JOURNAL_PATH) is None:
+        return None
+    unfinished = recover(host, at_boot=False)
+    if unfinished is None:
+        return None
+    progress(f"a change that was cut short (number {unfinished.identifier}) was taken back first")
+    return unfinished.identifier
 
 
 def require_root(host: Host, purpose: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from llmops.checkpoint.records import Checkpoint, from_text, to_text
 from llmops.core.errors import UsageError
 from llmops.host import Host, MutableHost
+from llmops.state import forget_applied_plan, write_applied_document
 
 LOCK_PATH = "/run/lock/llmops.lock"
 STATE_DIRECTORY = "/var/lib/llmops"
@@ -95,6 +96,19 @@ def read_plan(host: Host, identifier: int) -> Mapping[str, Any] | None:
         return from_text(host.read_text(path), path)[1]
     except FileNotFoundError as missing:
         raise UsageError(f"there is no change {identifier}", hint="see: llmops history") from missing
+
+
+def publish_plan(host: MutableHost, engine: str) -> None:
+    """Let everybody read the plan of the newest change in effect; none where no change is.
+
+    Checkpoints hold contents of files and are private; the next plan is also made by people who are not root.
+    """
+    live = in_effect(read_checkpoints(host), engine)
+    document = read_plan(host, live[-1].identifier) if live else None
+    if document is None:
+        forget_applied_plan(host, engine)
+    else:
+        write_applied_document(host, engine, document)
 
 
 def in_effect(checkpoints: tuple[Checkpoint, ...], engine: str | None = None) -> tuple[Checkpoint, ...]:

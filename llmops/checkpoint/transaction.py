@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from llmops import systemd
 from llmops.checkpoint import store
 from llmops.checkpoint.records import Checkpoint
-from llmops.checkpoint.undo import undo
+from llmops.checkpoint.undo import finish, undo
 from llmops.core.errors import Interrupted, LlmopsError, RolledBack
 from llmops.core.files import PUBLIC_FILE_MODE, Change
 from llmops.host import MutableHost
@@ -45,7 +45,7 @@ def carry_out(
         if isinstance(failure, (LlmopsError, OSError)) and not isinstance(failure, Interrupted):
             raise _rolled_back(checkpoint, failure) from failure
         raise
-    _finish(host)
+    _finish(host, checkpoint)
     return result
 
 
@@ -76,10 +76,13 @@ def _rolled_back(checkpoint: Checkpoint, failure: LlmopsError | OSError) -> Roll
     return RolledBack(f"{failure}. The old configuration is back and {state}", hint=hint)
 
 
-def _finish(host: MutableHost) -> None:
-    """The change is whole and kept: nothing that happens now takes it back. A journal that stays is harmless."""
+def _finish(host: MutableHost, checkpoint: Checkpoint) -> None:
+    """The change is whole and kept: nothing that happens now takes it back.
+
+    A journal that stays is harmless: whoever takes the lock next does this again.
+    """
     try:
-        store.remove_journal(host)
+        finish(host, checkpoint)
     except (Interrupted, OSError):
         with contextlib.suppress(OSError):
-            store.remove_journal(host)
+            finish(host, checkpoint)

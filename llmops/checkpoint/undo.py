@@ -54,10 +54,16 @@ def recover(host: MutableHost, *, at_boot: bool = False) -> Checkpoint | None:
     if unfinished is None:
         return None
     if unfinished.identifier in store.identifiers(host):  # it was complete: only its journal stayed
-        store.remove_journal(host)
+        finish(host, unfinished)
         return None
     undo(host, unfinished, at_boot=at_boot)
     return unfinished
+
+
+def finish(host: MutableHost, checkpoint: Checkpoint) -> None:
+    """The last steps of a change that is kept; they may be repeated. The journal goes last, so that they will be."""
+    store.publish_plan(host, checkpoint.engine)
+    store.remove_journal(host)
 
 
 def _restore(host: MutableHost, checkpoint: Checkpoint, *, at_boot: bool) -> tuple[str, ...]:

@@ -25,7 +25,10 @@ _KEPT = "Nothing to do: what runs breaks no limit. --replan computes afresh."
 
 @dataclass(frozen=True)
 class Candidate:
-    """A plan that is about to be made live; `data` and `shown` describe it, whatever comes of it."""
+    """A plan that is about to be made live; `data` and `shown` describe it, whatever comes of it.
+
+    `recovered` is the number of a change that was cut short and taken back before this plan was made.
+    """
 
     engine: Engine
     installation: Installation
@@ -33,6 +36,7 @@ class Candidate:
     hardware: Hardware
     data: Mapping[str, Any]
     shown: Callable[[], str]
+    recovered: int | None = None
 
 
 def require_present(engine: Engine, installation: Installation) -> None:
@@ -58,17 +62,19 @@ def apply_planned(
     command: str, host: MutableHost, session: Session, flags: Mapping[str, Any], *, replan: bool
 ) -> Result:
     """Make the plan that the options ask for and apply it."""
+    from llmops.actions.recovery import recover_first
+
+    recovered = recover_first(host, session.progress)
     planned, settings = planned_for(host, flags, session, live=True, measure=True, replan=replan)
-    data = planned_data(planned, settings)
+    data = {**planned_data(planned, settings), "recovered": recovered}
 
     def shown() -> str:
         return planned_text(planned, settings, explain=flags["explain"])
 
     if planned.changes_nothing:
-        return Result(
-            command, Status.OK, data={**data, "files": [], "checks": []}, text=lambda: f"{shown()}\n\n{_KEPT}"
-        )
-    candidate = Candidate(planned.engine, planned.installation, planned.plan, planned.hardware, data, shown)
+        status = Status.OK if recovered is None else Status.CHANGED
+        return Result(command, status, data={**data, "files": [], "checks": []}, text=lambda: f"{shown()}\n\n{_KEPT}")
+    candidate = Candidate(planned.engine, planned.installation, planned.plan, planned.hardware, data, shown, recovered)
     return apply_candidate(command, host, session, candidate, apply_options(flags, settings))
 
 
@@ -91,12 +97,14 @@ def apply_candidate(
         )
     except LlmopsError as error:
         return failed(command, error, data=candidate.data, text=candidate.shown)
-    status = Status.CHANGED if applied.changed else Status.OK
+    recovered = candidate.recovered if applied.recovered is None else applied.recovered
+    status = Status.CHANGED if applied.changed or recovered is not None else Status.OK
 
     def text() -> str:
         return f"{candidate.shown()}\n\n{applied_text(applied, verbose=session.verbose)}"
 
-    return Result(command, status, data={**candidate.data, **applied_data(applied)}, text=text)
+    data = {**candidate.data, **applied_data(applied), "recovered": recovered}
+    return Result(command, status, data=data, text=text)
 
 
 def applied_data(applied: Applied) -> dict[str, Any]:
@@ -107,7 +115,6 @@ def applied_data(applied: Applied) -> dict[str, Any]:
         "unit": applied.unit,
         "restarted": applied.restarted,
         "checkpoint": applied.checkpoint,
-        "recovered": applied.recovered,
     }
 
 

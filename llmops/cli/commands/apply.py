@@ -52,6 +52,7 @@ def _require_alone(flags: Mapping[str, Any], *, replan: bool) -> None:
 
 
 def _apply_saved(host: MutableHost, session: Session, plan_file: str, flags: Mapping[str, Any]) -> Result:
+    from llmops.actions.recovery import recover_first
     from llmops.cli.applying import Candidate, apply_candidate, apply_options
     from llmops.cli.saved import installed_for, plan_from_file
     from llmops.cli.settings import read_settings
@@ -59,6 +60,7 @@ def _apply_saved(host: MutableHost, session: Session, plan_file: str, flags: Map
     from llmops.probe import read_hardware
 
     plan = plan_from_file(plan_file)
+    recovered = recover_first(host, session.progress)
     engine, installation = installed_for(host, plan)
     settings = read_settings(flags, flags["config"])
 
@@ -67,5 +69,5 @@ def _apply_saved(host: MutableHost, session: Session, plan_file: str, flags: Map
 
         return plan_text(plan, title="Saved plan")
 
-    candidate = Candidate(engine, installation, plan, read_hardware(host), plan_document(plan), shown)
+    candidate = Candidate(engine, installation, plan, read_hardware(host), plan_document(plan), shown, recovered)
     return apply_candidate("apply", host, session, candidate, apply_options(flags, settings))

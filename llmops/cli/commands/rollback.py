@@ -38,15 +38,12 @@ def command(session: Session, /, *, to: int | None, recover: bool, drain_seconds
 
 
 def _roll_back(host: MutableHost, session: Session, to: int | None, drain_seconds: float | None) -> Result:
-    from llmops.actions.remember import remember_applied_plan
     from llmops.actions.rollback import rollback
     from llmops.cli.planning import change_documents
     from llmops.engines import ENGINES
 
     given: dict[str, Any] = {} if drain_seconds is None else {"drain_seconds": drain_seconds}
     went = rollback(host, ENGINES, to=to, progress=session.progress, **given)
-    for engine in ENGINES:
-        remember_applied_plan(host, engine.name)
     data = {
         "rolled_back": list(went.reverted),
         "files": change_documents(went.changes),
@@ -68,12 +65,10 @@ def _text(went: WentBack) -> str:
 
 def _recover(host: MutableHost) -> Result:
     from llmops.actions.recovery import recover
-    from llmops.actions.remember import remember_applied_plan
 
     undone = recover(host, at_boot=_at_boot(host))
     if undone is None:
         return Result("rollback", Status.OK, data={"rolled_back": []}, text=lambda: "Nothing was cut short.")
-    remember_applied_plan(host, undone.engine)
     line = f"Taken back: {undone.identifier}, which was cut short"
     return Result("rollback", Status.CHANGED, data={"rolled_back": [undone.identifier]}, text=lambda: line)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -102,6 +103,7 @@ def steps_of(name: str) -> int:
     return host.changes_made
 
 
+AFTER_KEEPING = 2  # steps: the plan for everybody to read, and the journal's removal
 EVERY_STEP = [(name, step) for name in MACHINES for step in range(steps_of(name))]
 
 
@@ -128,7 +130,7 @@ def test_a_failure_at_any_step_brings_the_old_world_back(name: str, step: int, a
     old = host.world()
     host.stop_at, host.failure, host.after = step, OSError(28, "No space left on device"), after
     wanted = change(host)
-    if step == steps_of(name) - 1:  # only the journal is left to remove: the change is whole and stays
+    if step >= steps_of(name) - AFTER_KEEPING:  # the change is whole and stays
         assert carry_out(host, wanted) == "verified"
         assert host.running[UNIT] == NEW_COMMAND
         return
@@ -147,7 +149,7 @@ def test_a_signal_at_any_step_is_undone_first(name: str, step: int, after: bool)
     old = host.world()
     host.stop_at, host.failure, host.after = step, Interrupted(15), after
     wanted = change(host)
-    if step == steps_of(name) - 1:  # only the journal is left to remove: the change is whole and stays
+    if step >= steps_of(name) - AFTER_KEEPING:  # the change is whole and stays
         assert carry_out(host, wanted) == "verified"
         assert host.running[UNIT] == NEW_COMMAND
         assert checkpoint.JOURNAL_PATH not in host.files
@@ -287,6 +289,23 @@ def test_numbers_count_up_whatever_the_clock_says() -> None:
     host.seconds -= 1_000_000.0
     carry_out(host, a_change(host, RenderedFile(DROP_IN, drop_in(NEW_COMMAND).content + "# more\n")))
     assert [kept.identifier for kept in checkpoint.read_checkpoints(host)] == [1, 2]
+
+
+PLAN_FOR_EVERYBODY = "/var/lib/llmops/applied-llama-server.json"
+
+
+@pytest.mark.parametrize("step", range(AFTER_KEEPING))
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_the_plan_that_everybody_reads_is_the_one_in_effect(step: int, after: bool) -> None:
+    host = machine()
+    host.stop_at, host.failure, host.after = steps_of("first drop-in") - AFTER_KEEPING + step, Killed(), after
+    with pytest.raises(Killed):
+        carry_out(host, usual_change(host))
+    host.revive()
+    assert checkpoint.recover(host) is None
+    assert json.loads(host.files[PLAN_FOR_EVERYBODY].text)["data"] == {"slots": 5}
+    assert host.files[PLAN_FOR_EVERYBODY].mode == 0o644
+    assert checkpoint.JOURNAL_PATH not in host.files
 
 
 def test_two_runs_exclude_each_other() -> None:

@@ -107,3 +107,15 @@ def test_verify_of_a_plan_whose_engine_is_gone_is_7(
     ran = run("verify")
     assert ran.exit_code == 7
     assert "not installed" in ran.stderr
+
+
+def test_an_apply_takes_back_what_was_cut_short_before_it_plans(run: Run, applied: Machine) -> None:
+    newer = "[Service]\nExecStart=\nExecStart=/usr/bin/llama-server --newer\n"
+    unfinished = Checkpoint(
+        2, "apply", "llama-server", UnitBefore(UNIT, True, "active", True), 0.0, (Change(DROP_IN, NEW, newer),)
+    )
+    checkpoint.store.write_journal(applied, unfinished)
+    applied.files[DROP_IN] = FakeFile(newer)
+    run("tune", "--apply", "--output", "json")
+    assert applied.files[DROP_IN].text == NEW
+    assert checkpoint.JOURNAL_PATH not in applied.files
