@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -10,8 +11,7 @@ from typing import Any
 from llmops import systemd
 from llmops.core.errors import LlmopsError
 from llmops.engines.base import Installation
-from llmops.engines.llama_server.arguments import EMBEDDED_MODULE, PROGRAM, program_length
-from llmops.engines.llama_server.containers import (
+from llmops.engines.containers import (
     Container,
     container_of,
     in_another_machine,
@@ -19,15 +19,13 @@ from llmops.engines.llama_server.containers import (
     list_containers,
     own_machine,
 )
+from llmops.engines.llama_server.arguments import EMBEDDED_MODULE, PROGRAM, program_length
 from llmops.engines.llama_server.programs import Answers, ask, embedded_answers, embedded_command, find_programs
-from llmops.engines.llama_server.unit import exec_words
+from llmops.engines.unit import exec_words, unit_of, units_on_disk
 from llmops.host import Host, ProcessInfo
 
 NAME = "llama-server"
-UNIT_DIRECTORIES = (
-    "/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
-    "/lib/systemd/system",
-)  # fmt: skip
+_IMAGE = re.compile(r"llama[.-]?cpp|llama-server", re.IGNORECASE)
 # Programs that start a llama-server of their own for every model; theirs are not ours to tune.
 _OWNERS = frozenset({"ollama", PROGRAM, "llama-swap", "lms", "localai"})
 _DELETED = " (deleted)"  # what /proc/PID/exe says after an upgrade of the program
@@ -113,32 +111,15 @@ def _units(machine: Machine) -> Iterator[Installation]:
     if not systemd.is_booted(machine.host):
         return
     grouped = {unit_of(process): process for process in reversed(machine.servers) if unit_of(process)}
-    for name in sorted({*_units_on_disk(machine.host), *(unit for unit in grouped if unit)}):
+    for name in sorted(
+        {*units_on_disk(machine.host, f"{PROGRAM}|{EMBEDDED_MODULE}"), *(unit for unit in grouped if unit)}
+    ):
         try:
             found = _unit(machine, name, grouped.get(name))
         except LlmopsError:  # systemctl is missing or refuses: then nothing can be said of units
             return
         if found is not None:
             yield found
-
-
-def unit_of(process: ProcessInfo) -> str | None:
-    """The system unit that a process belongs to; None for a user's manager, a container or a login."""
-    names = [part for part in (process.control_group or "").split("/") if part.endswith(".service")]
-    return names[-1] if len(names) == 1 and not names[0].startswith("user@") else None
-
-
-def _units_on_disk(host: Host) -> Iterator[str]:
-    argv = ("grep", "-rlsE", "--include=*.service", "--include=*.conf", f"{PROGRAM}|{EMBEDDED_MODULE}")
-    try:
-        answer = host.query((*argv, *UNIT_DIRECTORIES))
-    except (OSError, TimeoutError):
-        return
-    for line in answer.stdout.splitlines():
-        path = PurePosixPath(line)
-        name = path.parent.name.removesuffix(".d") if path.suffix == ".conf" else path.name
-        if name.endswith(".service") and not name.endswith("@.service"):
-            yield name
 
 
 def _unit(machine: Machine, name: str, process: ProcessInfo | None) -> Installation | None:
@@ -169,7 +150,7 @@ def _command_of(process: ProcessInfo) -> tuple[str, ...]:
 
 
 def _containers(machine: Machine, loose: Iterable[ProcessInfo]) -> Iterator[Installation]:
-    listed = list(list_containers(machine.host))
+    listed = list(list_containers(machine.host, _IMAGE))
     for process in loose:
         inside = container_of(process)
         if inside is not None:

@@ -24,7 +24,7 @@ from llmops.engines.llama_server.memory import memory_model
 from llmops.engines.llama_server.observe import observe
 from llmops.engines.llama_server.served import served
 from llmops.engines.llama_server.settings import require_usable
-from llmops.engines.llama_server.unit import drop_in_path
+from llmops.engines.unit import drop_in_path
 from llmops.host import Host
 
 _LOADING = 503  # every route answers it while the model loads (tools/server/server-http.cpp)

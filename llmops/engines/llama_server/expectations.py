@@ -7,7 +7,7 @@ from llmops.core.verification import Expectation
 from llmops.engines.base import InForce, Installation
 from llmops.engines.llama_server.command import build, model_path
 from llmops.engines.llama_server.settings import slot_context_tokens
-from llmops.engines.llama_server.unit import drop_in_path
+from llmops.engines.unit import drop_in_path
 
 SET = "set"
 

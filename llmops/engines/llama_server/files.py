@@ -10,7 +10,7 @@ from llmops.core.plan import Plan
 from llmops.engines.base import InForce, Installation
 from llmops.engines.llama_server.command import CommandLine, build, model_path, setting_words, variables
 from llmops.engines.llama_server.settings import compose, require_usable
-from llmops.engines.llama_server.unit import drop_in_path
+from llmops.engines.unit import drop_in_path
 
 NEW_UNIT = "llama-server.service"
 _UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")

@@ -1,4 +1,4 @@
-"""llama-server in containers and snaps: found and named, so that llmops leaves them alone and says how to set them."""
+"""Engines in containers and snaps: found and named, so that llmops leaves them alone and says how to set them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 from llmops.host import Host, ProcessInfo
 
-_IMAGE = re.compile(r"llama[.-]?cpp|llama-server", re.IGNORECASE)
 # Control groups of containers: docker-<id>.scope or /docker/<id>, libpod-<id>.scope, kubepods, cri-containerd-<id>.
 _MACHINE = re.compile(
     r"machine\.slice/[^/\s]+|lxc\.payload[^/\s]*|/lxc/[^/\s]+|systemd-nspawn@[^/\s]+|machine-[^/\s]+\.scope"
@@ -24,24 +23,24 @@ _GROUPS = (
 
 @dataclass(frozen=True)
 class Container:
-    """One container that runs llama.cpp; `manager` is docker or podman."""
+    """One container that runs an engine; `manager` is docker or podman."""
 
     manager: str
     identity: str
     description: str
 
 
-def list_containers(host: Host) -> tuple[Container, ...]:
-    """Running containers whose image or command is llama.cpp, by every container manager that is installed."""
+def list_containers(host: Host, image: re.Pattern[str]) -> tuple[Container, ...]:
+    """Running containers whose image or command matches `image`, by every container manager that is installed."""
     return tuple(
         container
         for manager in ("docker", "podman")
         if host.which(manager) is not None
-        for container in _listed_by(host, manager)
+        for container in _listed_by(host, manager, image)
     )
 
 
-def _listed_by(host: Host, manager: str) -> Iterator[Container]:
+def _listed_by(host: Host, manager: str, image: re.Pattern[str]) -> Iterator[Container]:
     try:
         answer = host.query((manager, "ps", "--no-trunc", "--format", "{{json .}}"))
     except (OSError, TimeoutError):
@@ -53,7 +52,7 @@ def _listed_by(host: Host, manager: str) -> Iterator[Container]:
             entry = json.loads(line)
         except ValueError:
             continue
-        if isinstance(entry, dict) and _IMAGE.search(f"{entry.get('Image')} {entry.get('Command')}"):
+        if isinstance(entry, dict) and image.search(f"{entry.get('Image')} {entry.get('Command')}"):
             yield _container(manager, entry)
 
 

@@ -1,4 +1,4 @@
-"""A systemd unit as llama-server sees it: the words it starts with, its variables, and which files are whose."""
+"""A systemd unit as an engine sees it: the words it starts with, its variables, and which files are whose."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from llmops import systemd
-from llmops.host import Host
+from llmops.host import Host, ProcessInfo
 from llmops.systemd import UnitFile
 
 DROP_IN_NAME = "zz-llmops.conf"
+UNIT_DIRECTORIES = (
+    "/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+)  # fmt: skip
 _MANAGED_MARK = "# Managed by llmops."
 # Specifiers that systemd.command() resolves from the unit's name alone; others need systemd itself.
 _RESOLVED_SPECIFIERS = frozenset("%nNpitSCLETVhu")
@@ -97,3 +101,23 @@ def working_directory(files: Sequence[UnitFile]) -> str | None:
     """Where relative paths of the command line start."""
     said = systemd.values(files, "Service", "WorkingDirectory")
     return said[-1][1].removeprefix("-") if said else None
+
+
+def unit_of(process: ProcessInfo) -> str | None:
+    """The system unit that a process belongs to; None for a user's manager, a container or a login."""
+    names = [part for part in (process.control_group or "").split("/") if part.endswith(".service")]
+    return names[-1] if len(names) == 1 and not names[0].startswith("user@") else None
+
+
+def units_on_disk(host: Host, words: str) -> Iterator[str]:
+    """Names of service units whose files or drop-ins match `words`, an extended regular expression; no templates."""
+    argv = ("grep", "-rlsE", "--include=*.service", "--include=*.conf", words)
+    try:
+        answer = host.query((*argv, *UNIT_DIRECTORIES))
+    except (OSError, TimeoutError):
+        return
+    for line in answer.stdout.splitlines():
+        path = PurePosixPath(line)
+        name = path.parent.name.removesuffix(".d") if path.suffix == ".conf" else path.name
+        if name.endswith(".service") and not name.endswith("@.service"):
+            yield name
