@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from llmops.core.errors import UsageError
@@ -10,24 +11,35 @@ if TYPE_CHECKING:
     from llmops.core.model import ModelSpec
     from llmops.host import Host
 
-SUPPORTED = "a path to a .gguf file (of a split model its first part, ...-00001-of-000NN.gguf)"
+SUPPORTED = (
+    "a path to a .gguf file (of a split model its first part, ...-00001-of-000NN.gguf), or the name of a model in a "
+    "store of Ollama, such as qwen3:8b"
+)
 
 
-def read_model(host: Host, reference: str) -> ModelSpec:
-    """Read what a reference names, today a GGUF file by its path.
+def read_model(host: Host, reference: str, stores: Sequence[str] = ()) -> ModelSpec:
+    """Read what a reference names: a GGUF file by its path, or a model by its name in one of Ollama's stores.
 
-    Raises UsageError for a reference that cannot be read yet (a directory, a repository, an Ollama name), and what
-    `read_gguf` raises.
+    Raises UsageError for a reference that names neither, and what `read_gguf` and `read_manifest` raise.
     """
-    if not reference.lower().endswith(".gguf") and not _is_file(host, reference):
-        raise UsageError(f"{reference!r} is not a model that llmops can read", hint=f"give --model {SUPPORTED}")
-    from llmops.models.gguf import read_gguf
+    if is_path(host, reference):
+        from llmops.models.gguf import read_gguf
 
-    return read_gguf(host, reference)
+        return read_gguf(host, reference)
+    from llmops.models.ollama_names import parse_name
+    from llmops.models.ollama_store import holds, read_manifest, read_stored_model
+
+    name = parse_name(reference)
+    for store in stores if name is not None else ():
+        if name is not None and holds(host, store, name):
+            return read_stored_model(host, read_manifest(host, store, name))
+    raise UsageError(f"{reference!r} is not a model that llmops can read", hint=f"give --model {SUPPORTED}")
 
 
-def _is_file(host: Host, reference: str) -> bool:
+def is_path(host: Host, reference: str) -> bool:
     """Ollama and the Hugging Face cache keep GGUF files without a suffix; only a path can name one."""
+    if reference.lower().endswith(".gguf"):
+        return True
     if "/" not in reference:
         return False
     try:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from reprlib import repr as brief
 from typing import TYPE_CHECKING
 
 from llmops.core.model import ModelSpec
 from llmops.models.ggml_types import FILE_TYPE_GUESSED, FILE_TYPES
 from llmops.models.gguf_facts import Facts
 from llmops.models.gguf_families import attention_layers
-from llmops.models.gguf_file import GgufFile, read_gguf_file
+from llmops.models.gguf_file import GgufFile, Value, read_gguf_file
 from llmops.models.gguf_reader import Allowance, unreadable
 from llmops.models.gguf_tensors import Weights, weigh
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from llmops.host import Host
 
 MAX_PARTS = 1_000
@@ -31,7 +34,11 @@ def read_gguf(host: Host, path: str) -> ModelSpec:
 
     Raises UnreadableInput (missing, truncated, damaged, not a model), UnknownArchitecture or NoPermission.
     """
-    files = _read_parts(host, path)
+    return spec_of_files(path, read_files(host, path))
+
+
+def spec_of_files(path: str, files: tuple[GgufFile, ...]) -> ModelSpec:
+    """The model that the headers of its files describe, first file first."""
     first = files[0]
     _require_model(first)
     facts = Facts(path, first.metadata)
@@ -70,7 +77,13 @@ def read_gguf(host: Host, path: str) -> ModelSpec:
     )
 
 
-def _read_parts(host: Host, path: str) -> tuple[GgufFile, ...]:
+def is_embedding(metadata: Mapping[str, Value]) -> bool:
+    """Whether a model turns texts into vectors instead of answering: it says how it pools (gguf-py, PoolingType)."""
+    return f"{metadata.get('general.architecture')}.pooling_type" in metadata
+
+
+def read_files(host: Host, path: str) -> tuple[GgufFile, ...]:
+    """The headers of all files of a model, its first one first; raises UnreadableInput or NoPermission."""
     allowance = Allowance()
     first = read_gguf_file(host, path, allowance)
     count = _split_number(first, "split.count", 1)
@@ -101,14 +114,14 @@ def _part_suffix(number: int, count: int) -> str:
 def _split_number(file: GgufFile, key: str, default: int) -> int:
     value = file.metadata.get(key, default)
     if not isinstance(value, int) or value < 0:
-        raise unreadable(file.path, f"{key} is {value!r}, which cannot be")
+        raise unreadable(file.path, f"{key} is {brief(value)}, which cannot be")
     return value
 
 
 def _read_part(host: Host, path: str, part: int, allowance: Allowance) -> GgufFile:
     file = read_gguf_file(host, path, allowance)
     if _split_number(file, "split.no", -1 if part else 0) != part:
-        raise unreadable(file.path, f"says it is part {file.metadata.get('split.no')!r}, not {part}")
+        raise unreadable(file.path, f"says it is part {brief(file.metadata.get('split.no'))}, not {part}")
     return file._replace(metadata={})  # those of the first part count
 
 
@@ -125,7 +138,7 @@ def _require_model(file: GgufFile) -> None:
     if file.metadata.get("general.architecture") == "clip":
         kind = "mmproj"
     if kind != "model":
-        what = NOT_A_MODEL.get(str(kind), f"a {kind!r}")
+        what = NOT_A_MODEL.get(str(kind), f"a {brief(kind)}")
         raise unreadable(file.path, f"is {what}, not a language model", "name the model file that it belongs to")
     if not file.tensors and "split.count" not in file.metadata:
         raise unreadable(file.path, "holds a vocabulary and no weights", "name the model file that it belongs to")
