@@ -50,24 +50,28 @@ def wanted_overlap(plan: Plan) -> Overlap:
     return Overlap.OVERLAPPED if plan.slots >= 2 else Overlap.SERIAL
 
 
-def put_under_load(host: Host, in_force: InForce, plan: Plan, *, before_it: Load | None = None) -> Load:
+def put_under_load(
+    host: Host, in_force: InForce, plan: Plan, *, model: str | None = None, before_it: Load | None = None
+) -> Load:
     """Send the requests; raise EngineNotAnswering where not even the first is answered properly.
 
     A repetition takes its lengths from what the first run measured, which may be far from what was predicted.
     """
     rates = measured_rates(before_it) if before_it else None
     prompt_tokens, reply_tokens = _lengths(plan, rates)
-    before, time_before = begin(host, in_force.pid), processor_time(host, in_force.pid)
+    pid = in_force.computing_pid
+    before, time_before = begin(host, pid), processor_time(host, pid)
     requests = two_requests(
         host,
         in_force.url or "",
         prompt_tokens=prompt_tokens,
         reply_tokens=reply_tokens,
         seed=1 if before_it is None else 2,
+        model=model,
         timeout_seconds=_TIMEOUT_SECONDS,
     )
-    paging = end(host, in_force.pid, before)
-    others = share_of_others(time_before, processor_time(host, in_force.pid))
+    paging = end(host, pid, before)
+    others = share_of_others(time_before, processor_time(host, pid))
     repeated = before_it is not None
     return Load(requests, prompt_tokens, reply_tokens, paging, in_force.processing or 0, repeated, others)
 

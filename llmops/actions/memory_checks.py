@@ -45,6 +45,8 @@ def _resident(plan: Plan, in_force: InForce) -> Check:
 def _on_cards(host: Host, plan: Plan, in_force: InForce) -> Check:
     name = "weights_on_cards"
     cards = [budget for budget in plan.budgets if budget.device != HOST]
+    if in_force.loaded is not None:
+        return Check(name, "", None, CheckStatus.NOT_EVALUATED, "the engine says itself where each model lies")
     if not plan.gpu_layers or not cards:
         return Check(name, "", None, CheckStatus.NOT_EVALUATED, "the plan uses no card of its own")
     planned = sum(budget.weights_bytes + budget.cache_bytes for budget in cards)

@@ -19,6 +19,11 @@ UNIT_DIRECTORY = "/etc/systemd/system"
 _OUTSIDE = {"docker": "a Docker container", "podman": "a Podman container", "snap": "a snap"}
 
 
+def this_llmops() -> tuple[str, ...]:
+    """The words that start the llmops that runs now."""
+    return (sys.executable, "-m", "llmops")
+
+
 @dataclass(frozen=True)
 class ApplyOptions:
     """How far an apply may go and how long it waits.
@@ -30,7 +35,7 @@ class ApplyOptions:
     install_unit: bool = False
     drain_seconds: float = 60.0
     ready_seconds: float = 600.0
-    executable: tuple[str, ...] = field(default_factory=lambda: (sys.executable, "-m", "llmops"))
+    executable: tuple[str, ...] = field(default_factory=this_llmops)
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ class Target:
     contradictions: tuple[Contradiction, ...]
     installs_unit: bool
     words: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...] = ()
 
 
 def read_target(host: Host, engine: Engine, installation: Installation, plan: Plan, options: ApplyOptions) -> Target:
@@ -53,6 +59,7 @@ def read_target(host: Host, engine: Engine, installation: Installation, plan: Pl
     in_force = engine.in_force(host, installation)
     rendered = engine.files(plan, installation, in_force)
     unit = installation.unit or unit_of(rendered)
+    settings = engine.settings(plan, installation, in_force)
     found = engine.contradictions(host, plan, installation, in_force)
     files = (recovery.recovery_file(host, options.executable), *conflicts.with_own_variables(unit, rendered, found))
     return Target(
@@ -63,7 +70,8 @@ def read_target(host: Host, engine: Engine, installation: Installation, plan: Pl
         changes=checkpoint.read_changes(host, files),
         contradictions=found,
         installs_unit=installation.unit is None,
-        words=_words(engine.settings(plan, installation, in_force)),
+        words=_words(settings),
+        variables=tuple((setting.name, setting.value or "") for setting in settings if setting.environment),
     )
 
 
@@ -149,4 +157,8 @@ def restart_reason(host: Host, target: Target) -> str | None:
     configured, running = target.in_force.configured_arguments, target.in_force.arguments
     if configured and running and running[-len(configured[1:]) :] != configured[1:] and len(configured) > 1:
         return f"{target.unit} still runs with older arguments"
+    if target.in_force.environment is not None:
+        running_variables = dict(target.in_force.environment)
+        if any(running_variables.get(name) != value for name, value in target.variables):
+            return f"{target.unit} still runs with older variables"
     return None

@@ -36,15 +36,18 @@ def verify(
     installation = current(host, engine, installation)
     in_force = engine.in_force(host, installation)
     _require_ready(host, engine, installation, in_force)
+    if engine.prepare(host, plan, in_force):
+        in_force = engine.in_force(host, installation)
     configuration = engine.checks(engine.expectations(plan, installation, in_force), installation, in_force)
     reason = _no_load_because(in_force)
     if reason is not None:
         untested = tuple(Check(name, "", None, CheckStatus.NOT_EVALUATED, reason) for name in LOAD_CHECKS)
         memory = memory_checks(host, plan, in_force)
         return Verified(VerificationReport((*configuration, *untested, *memory)), None, in_force)
-    load = _load(host, plan, in_force, progress)
+    load = _load(host, plan, in_force, engine.model_name(plan), progress)
+    own = engine.load_checks(host, plan, in_force)
     after = engine.in_force(host, installation)
-    checks = (*configuration, *load_checks(plan, load), *memory_checks(host, plan, after))
+    checks = (*configuration, *load_checks(plan, load), *own, *memory_checks(host, plan, after))
     return Verified(VerificationReport(checks), _rates_to_remember(load, progress), after)
 
 
@@ -92,17 +95,17 @@ def _no_load_because(in_force: InForce) -> str | None:
     unseen = dict(in_force.unseen)
     if in_force.url is None:
         return unseen.get("url", "where it listens is not known")
-    if in_force.slots is None:
+    if in_force.slots is None and in_force.loaded is None:
         return unseen.get("props", "the server does not say how many slots it has")
     return None
 
 
-def _load(host: Host, plan: Plan, in_force: InForce, progress: Callable[[str], None]) -> Load:
+def _load(host: Host, plan: Plan, in_force: InForce, model: str | None, progress: Callable[[str], None]) -> Load:
     progress("sending test requests: one alone, then two at once")
-    load = put_under_load(host, in_force, plan)
+    load = put_under_load(host, in_force, plan, model=model)
     if load.is_good(plan):
         return load
     # The first requests may bring back what was swapped out or dropped from the page cache before, and other people's
     # requests may have been in the way: only what happens twice is a finding.
     progress("sending them once more, to tell a coincidence from a fault")
-    return put_under_load(host, in_force, plan, before_it=load)
+    return put_under_load(host, in_force, plan, model=model, before_it=load)

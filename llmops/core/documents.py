@@ -103,6 +103,8 @@ def plan_document(
     `environment` and `arguments` are the plan in the engine's own words.
     """
     numbers = {key: value for key, value in encode(plan).items() if key not in _APART}
+    if plan.loaded_models == 1:
+        del numbers["loaded_models"]  # said only of an engine that keeps several models in memory
     numbers["cache_tokens"] = plan.cache_tokens
     numbers["tensor_parallel"] = numbers["pipeline_parallel"] = 1
     numbers["environment"] = dict(environment or {})

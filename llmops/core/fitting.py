@@ -59,15 +59,20 @@ def fit(
     return Fitted(fewer, (*levers, "fewer slots")) if fewer else None
 
 
-def spend_rest(shape: Shape, memory: MemoryModel, safety_factor: float, *, conversations_bytes: int) -> Shape:
-    """Give a part of what is left on the host to saved prompts and checkpoints; both stay bounded on purpose."""
+def spend_rest(
+    shape: Shape, memory: MemoryModel, safety_factor: float, *, conversations_bytes: int, loaded_models: int = 1
+) -> Shape:
+    """Give a part of what is left on the host to saved prompts and checkpoints; both stay bounded on purpose.
+
+    Each of several loaded models keeps its own prompts.
+    """
     rest = _host_rest_bytes(memory(shape), safety_factor)
     checkpoint_bytes = rest - _host_rest_bytes(memory(replace(shape, context_checkpoints=1)), safety_factor)
     checkpoints = CHECKPOINTS_MOST
     if checkpoint_bytes > 0:
         checkpoints = max(0, min(CHECKPOINTS_MOST, rest // 4 // checkpoint_bytes))
     with_checkpoints = replace(shape, context_checkpoints=checkpoints)
-    room = min(rest // 2, PROMPT_CACHE_MOST_BYTES)
+    room = min(rest // (2 * loaded_models), PROMPT_CACHE_MOST_BYTES)
     useful = -(-conversations_bytes // PROMPT_CACHE_STEP_BYTES) * PROMPT_CACHE_STEP_BYTES
     prompt_cache = max(0, min(room, useful)) // PROMPT_CACHE_STEP_BYTES * PROMPT_CACHE_STEP_BYTES
     return replace(with_checkpoints, prompt_cache_bytes=prompt_cache)

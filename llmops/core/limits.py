@@ -35,7 +35,7 @@ def violations(problem: Problem, plan: Plan) -> tuple[str, ...]:
             f" {policy.wait_probability:.0%}"
         )
     gap = plan.batch_tokens / problem.rates.likely.prefill_tokens_per_second
-    if policy.protect == "itl" and gap > GAP_TOLERANCE * policy.max_gap_seconds:
+    if policy.protect == "itl" and problem.batch_is_free and gap > GAP_TOLERANCE * policy.max_gap_seconds:
         lines.append(
             f"a batch of {plan.batch_tokens} prompt tokens stops every stream for about {gap:.1f} s; the limit is"
             f" {policy.max_gap_seconds:g} s"

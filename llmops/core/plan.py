@@ -116,7 +116,8 @@ class Plan:
     """How an engine should serve one model; engine-neutral.
 
     `gpu_layers` None: no card is used and no flag is needed. `queue_requests` is what patience allows; whether the
-    engine can bound its queue is the engine's business.
+    engine can bound its queue is the engine's business. `loaded_models`: how many models may be in memory at once, of
+    an engine that serves several; the budgets hold for them.
     """
 
     engine: str
@@ -150,6 +151,7 @@ class Plan:
     reasons: tuple[Reason, ...]
     warnings: tuple[str, ...] = ()
     passive_waiting: bool = False
+    loaded_models: int = 1
 
     @property
     def shape(self) -> Shape:

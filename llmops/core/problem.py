@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
-from llmops.core.plan import Fixed, MemoryModel, Policy
+from llmops.core.plan import Fixed, MemoryModel, Policy, Shape
 from llmops.core.throughput import Rates
 from llmops.core.workload import Workload
+
+
+def _as_wanted(shape: Shape) -> Shape:
+    return shape
 
 
 @dataclass(frozen=True)
@@ -16,7 +21,8 @@ class Problem:
     """Everything that a plan is made from.
 
     `memory` answers what a shape takes on this machine; `preferred_context_tokens` is what the user serves today and
-    keeps where it fits; `most_slots` is the engine's own limit.
+    keeps where it fits; `most_slots` is the engine's own limit. `shaped` is what the engine makes of a shape where it
+    decides parts of it by itself; `loaded_models` are in memory at once, and `memory` counts all of them.
     """
 
     engine: str
@@ -31,6 +37,14 @@ class Problem:
     on_gpu: bool
     most_slots: int = 256
     preferred_context_tokens: int | None = None
+    shaped: Callable[[Shape], Shape] = _as_wanted
+    loaded_models: int = 1
+
+    @property
+    def batch_is_free(self) -> bool:
+        """Whether the engine takes another batch when it is told one."""
+        small = Shape(slots=1, context_tokens_per_slot=4096, batch_tokens=64, ubatch_tokens=64)
+        return self.shaped(small).batch_tokens == small.batch_tokens
 
     @property
     def fallback_cache_types(self) -> tuple[str, ...]:

@@ -109,7 +109,13 @@ def _with_prompt_cache(problem: Problem, shape: Shape) -> Shape:
         layer.cache_bytes_per_token(shape.cache_type_k, shape.cache_type_v) for layer in problem.model.attention_layers
     )
     conversations = problem.workload.users * shape.context_tokens_per_slot * per_token
-    spent = spend_rest(shape, problem.memory, problem.policy.safety_factor, conversations_bytes=conversations)
+    spent = spend_rest(
+        shape,
+        problem.memory,
+        problem.policy.safety_factor,
+        conversations_bytes=conversations,
+        loaded_models=problem.loaded_models,
+    )
     fixed = problem.fixed
     return replace(
         spent,
@@ -128,6 +134,7 @@ def _queue(problem: Problem, slots: int) -> int:
 
 
 def _plan(problem: Problem, demand: Demand, shape: Shape, binding: str, levers: tuple[str, ...]) -> Plan:
+    shape = problem.shaped(shape)
     met = waiting_with(demand, problem.workload, problem.rates, shape.slots)
     cpu = problem.hardware.cpu
     plan = Plan(
@@ -161,6 +168,7 @@ def _plan(problem: Problem, demand: Demand, shape: Shape, binding: str, levers: 
         speeds=speeds(problem.rates, problem.workload),
         reasons=(),
         passive_waiting=not problem.on_gpu and waits_passively(cpu, decode_threads(cpu)),
+        loaded_models=problem.loaded_models,
     )
     return replace(
         plan,

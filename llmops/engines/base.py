@@ -10,7 +10,7 @@ from typing import Protocol
 from llmops.core.files import RenderedFile
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
-from llmops.core.plan import Fixed, MemoryModel, Plan
+from llmops.core.plan import Fixed, MemoryModel, Plan, Shape
 from llmops.core.verification import Check, Expectation
 from llmops.core.version import Version
 from llmops.host import Host
@@ -50,12 +50,32 @@ class Installation:
 
 
 @dataclass(frozen=True)
+class LoadedModel:
+    """One model in memory, as an engine that serves several tells it.
+
+    `gpu_bytes` of `size_bytes` lie on cards; `model_path`, `slots` and `context_tokens_per_slot` are those of the
+    process that runs it. None is not observed.
+    """
+
+    name: str | None = None
+    size_bytes: int | None = None
+    gpu_bytes: int | None = None
+    context_tokens: int | None = None
+    pid: int | None = None
+    model_path: str | None = None
+    slots: int | None = None
+    context_tokens_per_slot: int | None = None
+
+
+@dataclass(frozen=True)
 class InForce:
     """What an engine serves now, each part from its own evidence; None is not observed.
 
     `arguments` and `environment` come from the running process, `configured_arguments` from the unit as systemd would
     start it now, `user_arguments` from the unit without the file that llmops manages (None where they cannot be told).
     `unmanaged_drop_ins` are (path, text) of drop-ins that llmops does not own. `unseen` says why a part is None.
+    `loaded` are the models in memory of an engine that starts a process for each, `worker_pids` those processes, and
+    `logged_environment` the settings that it wrote into its log when it started.
     """
 
     pid: int | None = None
@@ -83,6 +103,19 @@ class InForce:
     control_group: str | None = None
     sleeping: bool | None = None
     unseen: tuple[tuple[str, str], ...] = ()
+    loaded: tuple[LoadedModel, ...] | None = None
+    worker_pids: tuple[int, ...] = ()
+    logged_environment: tuple[tuple[str, str], ...] | None = None
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Every process of the engine, the main one first."""
+        return (*((self.pid,) if self.pid else ()), *self.worker_pids)
+
+    @property
+    def computing_pid(self) -> int | None:
+        """The process that holds the model."""
+        return self.worker_pids[0] if self.worker_pids else self.pid
 
 
 @dataclass(frozen=True)
@@ -91,6 +124,18 @@ class Served:
 
     values: Fixed
     context_was_chosen: bool
+
+
+@dataclass(frozen=True)
+class Models:
+    """What an engine is to serve: the model that is slowest first, and why others are left out.
+
+    `companions` are (name, bytes) of what is loaded beside them and answers nobody, such as models for embeddings.
+    """
+
+    chat: tuple[ModelSpec, ...]
+    companions: tuple[tuple[str, int], ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,6 +182,36 @@ class Engine(Protocol):
 
     def memory_model(self, hardware: Hardware, model: ModelSpec, version: Version | None) -> MemoryModel:
         """What a shape takes on this machine, by the rules of this version (None: the newest known)."""
+        ...
+
+    def models(self, host: Host, references: tuple[str, ...], installation: Installation, in_force: InForce) -> Models:
+        """The models asked for, or those that it serves or could serve where none is.
+
+        Raise UsageError where that is none, or more than it can serve, and what reading a model raises.
+        """
+        ...
+
+    def shaped(self, shape: Shape, model: ModelSpec, version: Version | None) -> Shape:
+        """What the engine makes of a shape where it decides parts of it by itself."""
+        ...
+
+    def most_slots_of(self, model: ModelSpec, version: Version | None) -> int:
+        """How many requests it serves at once with this model at most."""
+        ...
+
+    def prepare(self, host: Host, plan: Plan, in_force: InForce) -> bool:
+        """Make a server that loads models on demand load the plan's; True where it did, and must be looked at again.
+
+        Raise EngineNotAnswering where it cannot be loaded.
+        """
+        ...
+
+    def model_name(self, plan: Plan) -> str | None:
+        """The name that a request must give; None where a server has one model."""
+        ...
+
+    def load_checks(self, host: Host, plan: Plan, in_force: InForce) -> tuple[Check, ...]:
+        """What only this engine tells while it serves test requests."""
         ...
 
     def served(self, in_force: InForce, installation: Installation) -> Served | None:

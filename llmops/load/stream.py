@@ -12,6 +12,8 @@ from llmops.host import Host, StreamTimings
 
 CHAT_PATH = "/v1/chat/completions"
 DEFAULT_TIMEOUT_SECONDS = 300.0
+# Words of the answer and of the thinking before it, as llama-server and as Ollama name them.
+_TEXT_KEYS = ("content", "reasoning_content", "reasoning")
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ class _Reading:
         self.timings = _object(event.get("timings")) or self.timings
         for choice in _objects(event.get("choices")):
             delta = _object(choice.get("delta"))
-            if any(isinstance(delta.get(key), str) and delta[key] for key in ("content", "reasoning_content")):
+            if any(isinstance(delta.get(key), str) and delta[key] for key in _TEXT_KEYS):
                 self.token_seconds.append(seconds)
             if isinstance(choice.get("finish_reason"), str):
                 self.finish_reason = choice["finish_reason"]

@@ -36,6 +36,15 @@ def read_model(host: Host, reference: str, stores: Sequence[str] = ()) -> ModelS
     raise UsageError(f"{reference!r} is not a model that llmops can read", hint=f"give --model {SUPPORTED}")
 
 
+def stores_for(host: Host, reference: str) -> tuple[str, ...]:
+    """The usual stores of Ollama where a reference could be a name in one."""
+    if is_path(host, reference):
+        return ()
+    from llmops.models.ollama_store import usual_stores
+
+    return usual_stores(host)
+
+
 def is_path(host: Host, reference: str) -> bool:
     """Ollama and the Hugging Face cache keep GGUF files without a suffix; only a path can name one."""
     if reference.lower().endswith(".gguf"):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 
+from llmops.core.errors import UsageError
 from llmops.core.files import RenderedFile
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
-from llmops.core.plan import MemoryModel, Plan
+from llmops.core.plan import MemoryModel, Plan, Shape
 from llmops.core.verification import Check, Expectation
 from llmops.core.version import Version
-from llmops.engines.base import Contradiction, Health, InForce, Installation, Launch, Served, Setting
+from llmops.engines.base import Contradiction, Health, InForce, Installation, Launch, Models, Served, Setting
 from llmops.engines.llama_server import detect as detection
 from llmops.engines.llama_server.checks import checks
 from llmops.engines.llama_server.command import build
@@ -26,6 +27,7 @@ from llmops.engines.llama_server.served import served
 from llmops.engines.llama_server.settings import require_usable
 from llmops.engines.unit import drop_in_path
 from llmops.host import Host
+from llmops.models import read_model, stores_for
 
 _LOADING = 503  # every route answers it while the model loads (tools/server/server-http.cpp)
 _READY = 200
@@ -46,6 +48,37 @@ class LlamaServer:
     def memory_model(self, hardware: Hardware, model: ModelSpec, version: Version | None) -> MemoryModel:
         """The memory of a ggml server."""
         return memory_model(hardware, model, version)
+
+    def models(self, host: Host, references: tuple[str, ...], installation: Installation, in_force: InForce) -> Models:
+        """The one model asked for, else the one that is served."""
+        if len(references) > 1:
+            raise UsageError(f"{self.name} serves one model per server", hint="give --model once")
+        reference = references[0] if references else in_force.model_path
+        if reference is None:
+            raise UsageError(
+                f"no model is given and no running {self.name} serves one", hint="give --model /path/to/model.gguf"
+            )
+        return Models((read_model(host, reference, stores_for(host, reference)),))
+
+    def shaped(self, shape: Shape, model: ModelSpec, version: Version | None) -> Shape:
+        """It does what it is told."""
+        return shape
+
+    def most_slots_of(self, model: ModelSpec, version: Version | None) -> int:
+        """The same for every model."""
+        return self.most_slots
+
+    def prepare(self, host: Host, plan: Plan, in_force: InForce) -> bool:
+        """It loads its model when it starts."""
+        return False
+
+    def model_name(self, plan: Plan) -> str | None:
+        """It serves one model, whatever the request names."""
+        return None
+
+    def load_checks(self, host: Host, plan: Plan, in_force: InForce) -> tuple[Check, ...]:
+        """Its events tell all that it knows."""
+        return ()
 
     def served(self, in_force: InForce, installation: Installation) -> Served | None:
         """What runs now in a plan's own terms."""
