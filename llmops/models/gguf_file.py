@@ -5,6 +5,7 @@ Layout: ggml/src/gguf.cpp of llama.cpp b11434; what that loader refuses is refus
 
 from __future__ import annotations
 
+from reprlib import repr as brief
 from typing import TYPE_CHECKING, NamedTuple
 
 from llmops.core.errors import UnreadableInput
@@ -163,7 +164,7 @@ def _read_array(reader: ByteReader, key: str) -> Value:
 def _alignment(path: str, metadata: Mapping[str, Value]) -> int:
     alignment = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
     if not isinstance(alignment, int) or alignment <= 0 or alignment & (alignment - 1):
-        raise unreadable(path, f"general.alignment is {alignment!r}, not a power of two")
+        raise unreadable(path, f"general.alignment is {brief(alignment)}, not a power of two")
     return alignment
 
 

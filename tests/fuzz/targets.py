@@ -1,0 +1,59 @@
+"""The readers that are fuzzed: how their inputs are made, and how one input is read under the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from llmops.host.local import LocalHost
+from llmops.models.gguf import read_gguf
+from tests.fuzz import gguf_inputs
+from tests.fuzz.limits import Outcome, peak_bytes, under_limits
+from tests.fuzz.trees import Entry, File, lay_out
+
+Case = tuple[str, Mapping[str, Entry]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One reader: `cases` for hypothesis; `from_bytes` and its `seeds` for a fuzzer that changes bytes.
+
+    `read` gets the root of the tree and the name that the case asks for.
+    """
+
+    name: str
+    cases: st.SearchStrategy[Case]
+    from_bytes: Callable[[bytes], Case]
+    seeds: tuple[bytes, ...]
+    read: Callable[[Path, str], object]
+
+    def run(self, root: Path, case: Case) -> Outcome:
+        """Lay the case out and read it; raises Finding."""
+        name, tree = case
+        lay_out(root, tree)
+        return under_limits(lambda: self.read(root, name))
+
+    def weigh(self, root: Path, case: Case) -> int:
+        """The peak of what Python holds while reading, in bytes; slower; raises Finding."""
+        name, tree = case
+        lay_out(root, tree)
+        return peak_bytes(lambda: self.read(root, name))
+
+
+def _gguf_from_bytes(data: bytes) -> Case:
+    """The last byte is the size of the hole that follows the header: 0 for none, n for 2^n bytes."""
+    hole = data[-1] % 41 if data else 0
+    return "m.gguf", {"m.gguf": File(data[:-1], 1 << hole if hole else 0)}
+
+
+GGUF = Target(
+    name="gguf",
+    cases=gguf_inputs.cases,
+    from_bytes=_gguf_from_bytes,
+    seeds=tuple(seed + b"\x16" for seed in gguf_inputs.SEEDS),
+    read=lambda root, name: read_gguf(LocalHost(), str(root / name)),
+)
+TARGETS = {target.name: target for target in (GGUF,)}
