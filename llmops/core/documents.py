@@ -25,7 +25,7 @@ _CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,3})")
 def hardware_document(hardware: Hardware) -> dict[str, Any]:
     """`data.hardware`: a compute capability is written as people write it, "8.6"."""
     document: dict[str, Any] = encode(hardware)
-    for gpu in document["gpus"]:
+    for gpu in (*document["gpus"], *document["other_gpus"]):
         capability = gpu["compute_capability"]
         gpu["compute_capability"] = None if capability is None else ".".join(str(part) for part in capability)
     document["memory"]["usable_bytes"] = hardware.memory.usable_bytes
@@ -37,14 +37,12 @@ def hardware_from_document(document: object, where: str) -> Hardware:
     if not isinstance(document, dict):
         raise UnreadableInput(f"{where}: expected an object with the keys of `llmops probe --output json`")
     _refuse_negative(document, where)
-    gpus = document.get("gpus", [])
     memory = document.get("memory")
-    plain = {
-        **document,
-        "gpus": [_plain_gpu(gpu, f"{where}.gpus[{place}]") for place, gpu in enumerate(gpus)]
-        if isinstance(gpus, list)
-        else gpus,
-    }
+    plain = dict(document)
+    for key in ("gpus", "other_gpus"):
+        gpus = document.get(key, [])
+        if isinstance(gpus, list):
+            plain[key] = [_plain_gpu(gpu, f"{where}.{key}[{place}]") for place, gpu in enumerate(gpus)]
     if isinstance(memory, dict):
         plain["memory"] = {key: value for key, value in memory.items() if key != "usable_bytes"}
     return decode(Hardware, plain, where)

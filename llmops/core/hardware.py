@@ -19,6 +19,7 @@ class Cpu:
     """Processors that the machine has and the share of them that this process may use.
 
     `usable_threads` counts hardware threads, `usable_cores` physical cores, both within affinity and quota.
+    `throttled_ratio` is the share of the quota's periods in which it ran out, `hypervisor` what runs this machine.
     """
 
     model: str | None = None
@@ -35,11 +36,17 @@ class Cpu:
     usable_threads: int | None = None
     last_level_cache_bytes: int | None = None
     usable_cores: int | None = None
+    throttled_ratio: float | None = None
+    hypervisor: str | None = None
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Host memory: `limit_bytes` is the smallest control-group limit, `held_by_engine_bytes` what the engine holds."""
+    """Host memory: `limit_bytes` is the smallest control-group limit, `held_by_engine_bytes` what the engine holds.
+
+    `group_used_bytes` is the use of the outermost visible control group, page cache included: what programs see that
+    take it for memory that is gone.
+    """
 
     total_bytes: int | None = None
     available_bytes: int | None = None
@@ -50,6 +57,7 @@ class Memory:
     held_by_engine_bytes: int = 0
     pressure_some_percent: float | None = None
     pressure_full_percent: float | None = None
+    group_used_bytes: int | None = None
 
     @property
     def usable_bytes(self) -> int | None:
@@ -86,7 +94,10 @@ class GpuProcess:
 class Gpu:
     """One graphics card (or one instance of a divided one; instances share the card's index and differ in uuid).
 
-    `held_by_engine_bytes` is what the tuned engine holds of it and would give back to a new plan.
+    `held_by_engine_bytes` is what the tuned engine holds of it and would give back to a new plan. `kind` is card,
+    instance (of a divided card), virtual (a share that a hypervisor lends) or integrated; `vendor` is nvidia, amd or
+    intel. `unified` memory is the host's own, and `total_bytes` of it may be used. `throttle_reasons` are those of now:
+    thermal, power_brake, hardware_slowdown, power_cap. `licensed` is None where no licence is needed.
     """
 
     index: int
@@ -101,6 +112,16 @@ class Gpu:
     unified: bool = False
     processes: tuple[GpuProcess, ...] = ()
     held_by_engine_bytes: int = 0
+    vendor: str = "nvidia"
+    kind: str = "card"
+    parent_uuid: str | None = None
+    architecture: str | None = None
+    compute_units: int | None = None
+    throttle_reasons: tuple[str, ...] = ()
+    temperature_celsius: int | None = None
+    power_limit_watts: float | None = None
+    power_default_watts: float | None = None
+    licensed: bool | None = None
 
     @property
     def usable_bytes(self) -> int | None:
@@ -136,7 +157,10 @@ class Bandwidth:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Everything that sizing needs to know about one machine."""
+    """Everything that sizing needs to know about one machine.
+
+    `gpus` are the cards that a plan counts with; `other_gpus` were seen and do not count: see their observations.
+    """
 
     cpu: Cpu = field(default_factory=Cpu)
     memory: Memory = field(default_factory=Memory)
@@ -147,3 +171,4 @@ class Hardware:
     driver_version: str | None = None
     bandwidth: Bandwidth | None = None
     observations: tuple[Observation, ...] = ()
+    other_gpus: tuple[Gpu, ...] = ()

@@ -111,10 +111,11 @@ def _with_cores(hardware: Hardware, cores: int) -> Hardware:
 
 def _with_gpus(hardware: Hardware, gpus: tuple[Gpu, ...]) -> Hardware:
     numbered = tuple(replace(gpu, index=index) for index, gpu in enumerate(gpus))
-    observations = tuple(row for row in hardware.observations if not row.quantity.startswith("gpus"))
+    observations = tuple(row for row in hardware.observations if not row.quantity.startswith(("gpus", "other_gpus")))
     replaced = replace(
         hardware,
         gpus=numbered,
+        other_gpus=(),
         gpu_outcome="ok" if numbered else "no_devices",
         gpu_detail=GIVEN,
         driver_version=None,

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmops.core.hardware import Bandwidth, Cpu, Gpu, Hardware
+from llmops.core.card_rates import Triple, card_rates
+from llmops.core.hardware import Bandwidth, Cpu, Hardware
 from llmops.core.model import ModelSpec
 from llmops.core.plan import MeasuredRates, Speed, SpeedRange
 from llmops.core.workload import Workload
@@ -28,12 +29,8 @@ FAST_GPU_BYTES_PER_SECOND = 1.5e12
 CPU_OPERATIONS_PER_CORE = (("avx512_vnni", 90e9), ("avx512f", 60e9), ("avx2", 45e9), ("asimddp", 40e9), ("asimd", 15e9))
 CPU_OPERATIONS_PER_CORE_WITHOUT = 8e9
 CPU_OPERATIONS_RANGE = (0.4, 1.0, 2.5)
-# Matrix operations per byte of memory bandwidth in prefill: 45 to 103 on the cards above.
-GPU_OPERATIONS_PER_BYTE = (30.0, 70.0, 150.0)
 # Assumed where nothing was measured or given: two channels of DDR4 shared with other tenants.
 ASSUMED_CPU_BANDWIDTH = (8e9, 20e9, 40e9)
-# Assumed for a card that does not say its bus: the slowest card with 8 GB in common use, and a middle one.
-ASSUMED_GPU_BANDWIDTH = (200e9, 350e9, 900e9)
 CPU_LAYER_SECONDS = 20e-6
 GPU_LAYER_SECONDS = 10e-6
 # Around a rate that was extrapolated from measured ones.
@@ -82,7 +79,7 @@ class Rates:
 def predict_rates(hardware: Hardware, model: ModelSpec, workload: Workload, *, on_gpu: bool) -> Rates:
     """Rates from the machine's bandwidth and arithmetic; no measurement of this model is needed."""
     if on_gpu:
-        bandwidths, operations, bandwidth_source = _gpu_rates(hardware.gpus)
+        bandwidths, operations, bandwidth_source = card_rates(hardware.gpus, hardware.bandwidth)
         fast = bandwidths[0] >= FAST_GPU_BYTES_PER_SECOND
         shares, layer_seconds = FAST_GPU_BANDWIDTH_SHARE if fast else GPU_BANDWIDTH_SHARE, GPU_LAYER_SECONDS
     else:
@@ -170,29 +167,17 @@ def _cache_read_bytes(model: ModelSpec, workload: Workload) -> float:
     )
 
 
-def _cpu_bandwidth(bandwidth: Bandwidth | None) -> tuple[tuple[float, float, float], str]:
+def _cpu_bandwidth(bandwidth: Bandwidth | None) -> tuple[Triple, str]:
     if bandwidth is None or not bandwidth.read_bytes_per_second:
         return ASSUMED_CPU_BANDWIDTH, "an assumed memory bandwidth of 20 GB/s (8 to 40)"
     rate = float(bandwidth.read_bytes_per_second)
     return (rate, rate, rate), "the memory bandwidth of this host"
 
 
-def _cpu_operations(cpu: Cpu) -> tuple[float, float, float]:
+def _cpu_operations(cpu: Cpu) -> Triple:
     per_core = next(
         (rate for flag, rate in CPU_OPERATIONS_PER_CORE if flag in cpu.flags), CPU_OPERATIONS_PER_CORE_WITHOUT
     )
     cores = min(cpu.usable_threads or 1, cpu.physical_cores or cpu.usable_threads or 1)
     low, likely, high = (per_core * cores * factor for factor in CPU_OPERATIONS_RANGE)
     return low, likely, high
-
-
-def _gpu_rates(gpus: tuple[Gpu, ...]) -> tuple[tuple[float, float, float], tuple[float, float, float], str]:
-    """Layers over several cards run one card after the other, so the slowest card's rate bounds them all."""
-    known = [gpu.bandwidth_bytes_per_second for gpu in gpus if gpu.bandwidth_bytes_per_second]
-    if len(known) == len(gpus) and known:
-        rate = float(min(known))
-        bandwidths, source = (rate, rate, rate), "the card's memory bandwidth"
-    else:
-        bandwidths, source = ASSUMED_GPU_BANDWIDTH, "an assumed card bandwidth of 350 GB/s (200 to 900)"
-    low, likely, high = (rate * factor for rate, factor in zip(bandwidths, GPU_OPERATIONS_PER_BYTE, strict=True))
-    return bandwidths, (low, likely, high), source

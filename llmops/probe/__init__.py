@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from llmops.core.hardware import Hardware
 from llmops.host import Host
 
@@ -12,17 +14,19 @@ def read_hardware(
     bandwidth: bool = False,
     engine_pids: tuple[int, ...] = (),
     engine_limit_bytes: int | None = None,
+    engine_environment: Mapping[str, str] | None = None,
 ) -> Hardware:
     """Everything that can be seen, each value with its source; a source that fails leaves None and a reason.
 
     Where an engine runs (`engine_pids`, the main process first), its own control group and affinity are what limits it.
-    `bandwidth` also measures memory reads (up to three seconds); `engine_limit_bytes` is the unit's MemoryMax.
+    `bandwidth` also measures memory reads (up to three seconds); `engine_limit_bytes` is the unit's MemoryMax,
+    `engine_environment` what names the devices that the engine may use (None: this process's own).
     """
     from llmops.probe.bandwidth import read_bandwidth
+    from llmops.probe.cards import read_cards
     from llmops.probe.cgroup import read_limits
     from llmops.probe.cpu import read_cpu
     from llmops.probe.memory import read_memory
-    from llmops.probe.nvidia import read_nvidia
     from llmops.probe.sources import read_source
     from llmops.probe.swap import read_swap
 
@@ -33,16 +37,17 @@ def read_hardware(
     cpu, cpu_notes = read_cpu(host, limits, process)
     memory, memory_notes = read_memory(host, limits, engine_pids=engine_pids, engine_limit_bytes=engine_limit_bytes)
     swap, swap_notes = read_swap(host)
-    reading, gpu_notes = read_nvidia(host, memory, engine_pids)
+    cards = read_cards(host, memory, engine_pids, engine_environment)
     measured, bandwidth_notes = read_bandwidth(host, cpu, memory) if bandwidth else (None, ())
     return Hardware(
         cpu=cpu,
         memory=memory,
         swap=swap,
-        gpus=reading.gpus,
-        gpu_outcome=reading.outcome,
-        gpu_detail=reading.detail,
-        driver_version=reading.driver_version,
+        gpus=cards.reading.gpus,
+        gpu_outcome=cards.reading.outcome,
+        gpu_detail=cards.reading.detail,
+        driver_version=cards.reading.driver_version,
         bandwidth=measured,
-        observations=(*cpu_notes, *memory_notes, *swap_notes, *gpu_notes, *bandwidth_notes),
+        observations=(*cpu_notes, *memory_notes, *swap_notes, *cards.observations, *bandwidth_notes),
+        other_gpus=cards.others,
     )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from llmops.host import Host
-from llmops.probe.sources import keyed_numbers, read_source, read_value, to_int
+from llmops.probe.cgroup_hierarchy import Hierarchy, read_hierarchies
+from llmops.probe.sources import keyed_numbers, parse_cpu_list, read_value, to_int
 
 T = TypeVar("T")
 # Version 1 writes "no limit" as the largest multiple of the page size that fits 63 bits.
@@ -32,113 +33,66 @@ class CpuQuota:
 
 
 @dataclass(frozen=True)
+class Throttled:
+    """The share of a quota's periods in which it ran out."""
+
+    ratio: float
+    source: str
+
+
+@dataclass(frozen=True)
+class GroupUse:
+    """Memory charged to a group, page cache included."""
+
+    used_bytes: int
+    source: str
+
+
+@dataclass(frozen=True)
 class Limits:
-    """The tightest limits; `*_reason` says why there is none."""
+    """The tightest limits; `*_reason` says why there is none.
+
+    `group_used` is the use of the outermost visible group, `processors` those that the group may run on.
+    """
 
     quota: CpuQuota | None
     quota_reason: str | None
     memory: MemoryLimit | None
     available: MemoryLimit | None
     memory_reason: str | None
-
-
-@dataclass(frozen=True)
-class _Hierarchy:
-    """One mounted hierarchy and the directories from the process's own group up to the mount point."""
-
-    version: int
-    directories: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Mount:
-    filesystem: str
-    root: str
-    point: str
-    controllers: frozenset[str]
+    throttled: Throttled | None = None
+    group_used: GroupUse | None = None
+    processors: frozenset[int] | None = None
 
 
 def read_limits(host: Host, process: str = "self") -> Limits:
     """The limits on a process (`self` or a process id)."""
-    groups = read_source(host, f"/proc/{process}/cgroup")
-    mounts = read_source(host, "/proc/self/mountinfo")
-    if groups.content is None or mounts.content is None:
-        reason = groups.reason or mounts.reason
-        return Limits(None, reason, None, None, reason)
-    paths, mounted = _parse_groups(groups.content), _parse_mounts(mounts.content)
-    cpu = _hierarchy("cpu", paths, mounted)
-    memory = _hierarchy("memory", paths, mounted)
-    quota = min(_each(cpu, host, {1: _quota_v1, 2: _quota_v2}), key=lambda found: found.cores, default=None)
-    limits = _each(memory, host, {1: _memory_v1, 2: _memory_v2})
+    found = read_hierarchies(host, process)
+    if found.reason is not None:
+        return Limits(None, found.reason, None, None, found.reason)
+    quota = min(_each(found.cpu, host, {1: _quota_v1, 2: _quota_v2}), key=lambda row: row.cores, default=None)
+    limits = _each(found.memory, host, {1: _memory_v1, 2: _memory_v2})
     with_room = [limit for limit in limits if limit.available_bytes is not None]
     return Limits(
         quota,
-        None if quota else _no_limit(cpu, "processor quota"),
-        min(limits, key=lambda found: found.limit_bytes, default=None),
-        min(with_room, key=lambda found: found.available_bytes or 0, default=None),
-        None if limits else _no_limit(memory, "memory limit"),
+        None if quota else _no_limit(found.cpu, "processor quota"),
+        min(limits, key=lambda row: row.limit_bytes, default=None),
+        min(with_room, key=lambda row: row.available_bytes or 0, default=None),
+        None if limits else _no_limit(found.memory, "memory limit"),
+        throttled=max(_each(found.cpu, host, {1: _throttled, 2: _throttled}), key=lambda row: row.ratio, default=None),
+        group_used=_group_used(host, found.memory),
+        processors=_processors(host, found.cpu),
     )
 
 
-def _no_limit(hierarchy: _Hierarchy | None, what: str) -> str:
+def _no_limit(hierarchy: Hierarchy | None, what: str) -> str:
     if hierarchy is None:
         return f"no control-group hierarchy with a {what} is mounted"
     levels = len(hierarchy.directories)
     return f"no {what} at any of {levels} control-group levels from {hierarchy.directories[0]} up"
 
 
-def _parse_groups(content: str) -> dict[str, str]:
-    """Controller -> path of the group; the unified hierarchy has the empty name."""
-    paths: dict[str, str] = {}
-    for line in content.splitlines():
-        fields = line.split(":", 2)
-        if len(fields) == 3:
-            for controller in fields[1].split(","):
-                paths[controller] = fields[2]
-    return paths
-
-
-def _parse_mounts(content: str) -> tuple[_Mount, ...]:
-    """Fields of proc_pid_mountinfo(5): 4 root, 5 mount point; after the dash type, source, super options."""
-    mounts = []
-    for line in content.splitlines():
-        before, dash, after = line.partition(" - ")
-        fields, tail = before.split(), after.split()
-        if dash and len(fields) > 4 and len(tail) > 2 and tail[0] in {"cgroup", "cgroup2"}:
-            mounts.append(_Mount(tail[0], _unescape(fields[3]), _unescape(fields[4]), frozenset(tail[2].split(","))))
-    return tuple(mounts)
-
-
-def _unescape(path: str) -> str:
-    return path.replace("\\040", " ").replace("\\134", "\\")
-
-
-def _hierarchy(controller: str, paths: dict[str, str], mounts: tuple[_Mount, ...]) -> _Hierarchy | None:
-    """Version 1 where the controller is attached there (a hybrid machine has both), else the unified one."""
-    first = [mount for mount in mounts if mount.filesystem == "cgroup" and controller in mount.controllers]
-    if controller in paths and first:
-        return _Hierarchy(1, _levels(first, paths[controller]))
-    unified = [mount for mount in mounts if mount.filesystem == "cgroup2"]
-    if "" in paths and unified:
-        return _Hierarchy(2, _levels(unified, paths[""]))
-    return None
-
-
-def _levels(mounts: list[_Mount], path: str) -> tuple[str, ...]:
-    """Directories of the group and its parents as far as the mount shows them.
-
-    In a container without a group namespace the mount's root is the container's group and is cut off the path; a path
-    outside of what is mounted (`/../..`) leaves only the mount point itself.
-    """
-    for mount in mounts:
-        root = mount.root.rstrip("/")
-        if "/.." not in path and (path == root or path.startswith(root + "/")):
-            inner = [part for part in path[len(root) :].split("/") if part]
-            return tuple("/".join([mount.point, *inner[:depth]]) for depth in range(len(inner), -1, -1))
-    return (mounts[0].point,)
-
-
-def _each(hierarchy: _Hierarchy | None, host: Host, readers: dict[int, Callable[[Host, str], Iterator[T]]]) -> list[T]:
+def _each(hierarchy: Hierarchy | None, host: Host, readers: dict[int, Callable[[Host, str], Iterator[T]]]) -> list[T]:
     if hierarchy is None:
         return []
     return [found for directory in hierarchy.directories for found in readers[hierarchy.version](host, directory)]
@@ -158,6 +112,30 @@ def _quota_v2(host: Host, directory: str) -> Iterator[CpuQuota]:
     quota, period = (to_int(words[0]), to_int(words[1])) if len(words) == 2 else (None, None)
     if quota is not None and period and quota > 0:
         yield CpuQuota(quota / period, source)
+
+
+def _throttled(host: Host, directory: str) -> Iterator[Throttled]:
+    source = f"{directory}/cpu.stat"
+    numbers = keyed_numbers(read_value(host, source))
+    if numbers.get("nr_periods") and "nr_throttled" in numbers:
+        yield Throttled(numbers["nr_throttled"] / numbers["nr_periods"], source)
+
+
+def _processors(host: Host, hierarchy: Hierarchy | None) -> frozenset[int] | None:
+    """cpuset.cpus.effective already is what all levels together leave."""
+    if hierarchy is None or hierarchy.version == 1:
+        return None
+    texts = (read_value(host, f"{directory}/cpuset.cpus.effective") for directory in hierarchy.directories)
+    return next((cpus for cpus in map(parse_cpu_list, texts) if cpus), None)
+
+
+def _group_used(host: Host, hierarchy: Hierarchy | None) -> GroupUse | None:
+    """Only a container has this file at its mount point: the group of the whole machine has none."""
+    if hierarchy is None or hierarchy.version == 1:
+        return None
+    source = f"{hierarchy.directories[-1]}/memory.current"
+    used = to_int(read_value(host, source))
+    return None if used is None else GroupUse(used, source)
 
 
 def _memory_v1(host: Host, directory: str) -> Iterator[MemoryLimit]:

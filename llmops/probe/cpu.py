@@ -8,6 +8,7 @@ from llmops.core.hardware import Cpu, Observation
 from llmops.host import Host
 from llmops.probe.cgroup import Limits
 from llmops.probe.cpuinfo import CpuInfo, parse_cpuinfo
+from llmops.probe.hypervisor import read_hypervisor
 from llmops.probe.sources import Notes, parse_cpu_list, read_source, read_value
 from llmops.probe.topology import read_topology
 
@@ -20,11 +21,11 @@ def read_cpu(host: Host, limits: Limits, process: str = "self") -> tuple[Cpu, tu
     text = read_source(host, "/proc/cpuinfo")
     info = parse_cpuinfo(text.content or "")
     online = parse_cpu_list(read_value(host, f"{_SYSTEM_CPU}/online"))
-    cpus = online or info.processors
+    cpus = online or info.processors or limits.processors or frozenset()
     allowed = _allowed(host, process, cpus)
     topology = read_topology(host, cpus, allowed or cpus, info)
     affinity = _affinity(host, process, allowed)
-    logical_source = f"{_SYSTEM_CPU}/online" if online else "/proc/cpuinfo processor"
+    logical_source = _logical_source(online, info)
     logical = notes.note("cpu.logical_cpus", len(cpus) or None, logical_source, text.reason)
     quota = limits.quota.cores if limits.quota else None
     usable_threads = _usable(logical, affinity, quota)
@@ -51,8 +52,27 @@ def read_cpu(host: Host, limits: Limits, process: str = "self") -> tuple[Cpu, tu
         last_level_cache_bytes=notes.note(
             "cpu.last_level_cache_bytes", topology.last_level_cache_bytes, f"{_SYSTEM_CPU}/cpu*/cache, instances summed"
         ),
+        throttled_ratio=_throttled(notes, limits),
+        hypervisor=_hypervisor(notes, host, info),
     )
     return cpu, tuple(notes.rows)
+
+
+def _logical_source(online: frozenset[int] | None, info: CpuInfo) -> str:
+    if online:
+        return f"{_SYSTEM_CPU}/online"
+    return "/proc/cpuinfo processor" if info.processors else "cpuset.cpus.effective"
+
+
+def _throttled(notes: Notes, limits: Limits) -> float | None:
+    found = limits.throttled
+    source = found.source if found else "cpu.stat"
+    return notes.note("cpu.throttled_ratio", found.ratio if found else None, source, "no quota has counted any period")
+
+
+def _hypervisor(notes: Notes, host: Host, info: CpuInfo) -> str | None:
+    name = read_hypervisor(host, info.flags)
+    return notes.note("cpu.hypervisor", name, "/sys/class/dmi/id, /proc/cpuinfo", "no sign of a virtual machine")
 
 
 def _flags(notes: Notes, info: CpuInfo, reason: str | None) -> tuple[str, ...]:
@@ -77,7 +97,6 @@ def _affinity(host: Host, process: str, allowed: frozenset[int] | None) -> int |
 
 
 def _usable(*bounds: float | None) -> int | None:
-    """The floor of the smallest known bound, and at least one; None when the processors themselves are unknown."""
-    if bounds[0] is None:
-        return None
-    return max(1, math.floor(min(bound for bound in bounds if bound is not None)))
+    """The floor of the smallest known bound, and at least one; None where nothing is known."""
+    known = [bound for bound in bounds if bound is not None]
+    return max(1, math.floor(min(known))) if known else None

@@ -55,6 +55,12 @@ def read_memory(
         pressure_full_percent=notes.note(
             "memory.pressure_full_percent", averages.get("full"), f"{_PRESSURE} full avg60", pressure.reason
         ),
+        group_used_bytes=notes.note(
+            "memory.group_used_bytes",
+            limits.group_used.used_bytes if limits.group_used else None,
+            limits.group_used.source if limits.group_used else "control groups",
+            "not in a container",
+        ),
     )
     processes = ", ".join(str(pid) for pid in engine_pids)
     notes.note(

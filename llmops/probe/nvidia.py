@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from llmops.core.hardware import Gpu, GpuReading, Memory, Observation
+from llmops.core.hardware import Gpu, GpuReading, Memory
 from llmops.host import Host
 from llmops.probe.sources import Notes
 
-_SOURCES = (
+_NVIDIA_SOURCES = (
     ("uuid", "nvmlDeviceGetUUID"),
     ("total_bytes", "nvmlDeviceGetMemoryInfo total"),
     ("free_bytes", "nvmlDeviceGetMemoryInfo free"),
@@ -17,25 +17,25 @@ _SOURCES = (
     ("bus_width_bits", "nvmlDeviceGetMemoryBusWidth"),
     ("memory_clock_hertz", "nvmlDeviceGetMaxClockInfo"),
 )
+_AMD_SOURCES = (
+    ("uuid", "PCI address"),
+    ("total_bytes", "mem_info_vram_total"),
+    ("free_bytes", "mem_info_vram_total less mem_info_vram_used"),
+    ("architecture", "kfd gfx_target_version"),
+    ("compute_units", "kfd simd_count / simd_per_cu"),
+    ("bandwidth_bytes_per_second", "kfd memory bus width x mem_clk_max x transfers of that memory"),
+)
 _NOT_SUPPORTED = "the card does not support this query"
 
 
-def read_nvidia(
-    host: Host, memory: Memory, engine_pids: tuple[int, ...] = ()
-) -> tuple[GpuReading, tuple[Observation, ...]]:
+def read_nvidia(host: Host, memory: Memory, engine_pids: tuple[int, ...] = ()) -> GpuReading:
     """The cards, or why there are none; a card without its own memory gets the host's."""
-    notes = Notes()
     reading = host.gpus()
-    notes.note("gpus", reading.gpus or None, "NVML", f"{reading.outcome}: {reading.detail}")
-    gpus = []
-    for position, gpu in enumerate(reading.gpus):
-        prepared = _held(_unified(gpu, memory), engine_pids)
-        gpus.append(prepared)
-        _note(notes, position, prepared)
-    return replace(reading, gpus=tuple(gpus)), tuple(notes.rows)
+    gpus = tuple(_held(shared_with_host(gpu, memory), engine_pids) for gpu in reading.gpus)
+    return replace(reading, gpus=gpus)
 
 
-def _unified(gpu: Gpu, memory: Memory) -> Gpu:
+def shared_with_host(gpu: Gpu, memory: Memory) -> Gpu:
     """Memory shared with the processor: the host's figures are the card's; they must not be added up."""
     if not gpu.unified or gpu.total_bytes is not None:
         return gpu
@@ -48,12 +48,14 @@ def _held(gpu: Gpu, engine_pids: tuple[int, ...]) -> Gpu:
     return replace(gpu, held_by_engine_bytes=held)
 
 
-def _note(notes: Notes, position: int, gpu: Gpu) -> None:
-    for name, source in _SOURCES:
-        shared = gpu.unified and name in {"total_bytes", "free_bytes"}
-        notes.note(
-            f"gpus[{position}].{name}",
-            getattr(gpu, name),
-            "/proc/meminfo (memory shared with the processor)" if shared else source,
-            _NOT_SUPPORTED,
-        )
+def note_gpu(notes: Notes, name: str, gpu: Gpu) -> None:
+    """Where each value of a card was read, or why it is missing."""
+    for field, source in _NVIDIA_SOURCES if gpu.vendor == "nvidia" else _AMD_SOURCES:
+        shared = gpu.unified and field in {"total_bytes", "free_bytes"}
+        notes.note(f"{name}.{field}", getattr(gpu, field), _shared_source(gpu) if shared else source, _NOT_SUPPORTED)
+
+
+def _shared_source(gpu: Gpu) -> str:
+    if gpu.vendor == "nvidia":
+        return "/proc/meminfo (memory shared with the processor)"
+    return "mem_info_gtt_total, mem_info_gtt_used and MemAvailable (memory shared with the processor)"

@@ -103,7 +103,7 @@ def test_eight_equal_cards(library: Path, tmp_path: Path) -> None:
 
 def test_a_card_that_shares_the_memory_of_the_host(library: Path, tmp_path: Path) -> None:
     (gpu,) = read(library, "gb10", tmp_path / "shutdowns").gpus
-    assert gpu.unified
+    assert (gpu.unified, gpu.kind) == (True, "integrated")
     assert (gpu.total_bytes, gpu.free_bytes, gpu.bandwidth_bytes_per_second) == (None, None, None)
     assert gpu.compute_capability == (12, 1)
 
@@ -115,7 +115,43 @@ def test_a_divided_card_shows_its_instances(library: Path, tmp_path: Path) -> No
         (0, "NVIDIA A100-SXM4-80GB MIG 2g.20gb", 20 * 1024**3, 510),
     ]
     assert [gpu.uuid for gpu in gpus] == [f"MIG-00000000-0000-0000-0000-00000000000{number}" for number in (1, 2)]
-    assert {gpu.compute_capability for gpu in gpus} == {(8, 0)}
+    assert {(gpu.compute_capability, gpu.kind, gpu.parent_uuid) for gpu in gpus} == {
+        ((8, 0), "instance", "GPU-0f000000-0000-0000-0000-000000000001")
+    }
+
+
+def test_an_instance_is_seen_where_its_parent_may_not_be_asked(library: Path, tmp_path: Path) -> None:
+    reading = read(library, "divided-in-container", tmp_path / "shutdowns")
+    (gpu,) = reading.gpus
+    assert (reading.outcome, gpu.kind, gpu.total_bytes) == ("ok", "instance", 16 * 1024**3)
+    assert gpu.parent_uuid == "GPU-10000000-0000-0000-0000-000000000001"
+    assert gpu.bandwidth_bytes_per_second is None, "its share of the parent's memory is unknown"
+
+
+@pytest.mark.parametrize(("scenario", "licensed"), [("vgpu-unlicensed", False), ("vgpu-licensed", True)])
+def test_a_share_of_a_card_says_whether_it_is_licensed(
+    library: Path, tmp_path: Path, scenario: str, licensed: bool
+) -> None:
+    (gpu,) = read(library, scenario, tmp_path / "shutdowns").gpus
+    assert (gpu.kind, gpu.licensed, gpu.total_bytes) == ("virtual", licensed, 24 * 1024**3)
+    assert gpu.bandwidth_bytes_per_second is None
+
+
+def test_heat_and_power_limits(library: Path, tmp_path: Path) -> None:
+    hot, capped = read(library, "hot-and-capped", tmp_path / "shutdowns").gpus
+    assert (hot.throttle_reasons, hot.temperature_celsius) == (("thermal",), 93)
+    assert (capped.throttle_reasons, capped.power_limit_watts, capped.power_default_watts) == (
+        ("power_cap",),
+        200.0,
+        350.0,
+    )
+    assert {hot.kind, capped.kind} == {"card"}
+    assert (hot.licensed, capped.licensed) == (None, None)
+
+
+def test_a_system_on_a_chip_has_no_memory_of_its_own(library: Path, tmp_path: Path) -> None:
+    (gpu,) = read(library, "jetson", tmp_path / "shutdowns").gpus
+    assert (gpu.unified, gpu.kind, gpu.total_bytes, gpu.free_bytes) == (True, "integrated", None, None)
 
 
 def test_a_lost_card_does_not_hide_the_others(library: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from llmops.core.hardware import Gpu, GpuProcess, GpuReading
+from llmops.host.local.nvml_state import CardState, read_state
 
 _INIT_OUTCOMES = {
     "NVML_ERROR_LIBRARY_NOT_FOUND": ("library_missing", "libnvidia-ml.so.1 is not installed: no NVIDIA driver here"),
@@ -81,16 +82,17 @@ class _Reader:
     def _card(self, index: int) -> tuple[Gpu, ...]:
         try:
             handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
-            card = self._gpu(index, handle)
+            instances = tuple(self._instances(handle))
+            card = self._gpu(index, handle, self._parent_memory(handle) if instances else self._memory(handle))
         except self._nvml.NVMLError as error:
             self._refused.append(f"card {index}: {error}")
             self._codes.append(error.value)
             return ()
-        instances = tuple(self._instance(card, instance) for instance in self._instances(handle))
-        return instances or (card,)
+        return tuple(self._instance(card, instance) for instance in instances) or (card,)
 
-    def _gpu(self, index: int, handle: Any) -> Gpu:
-        total, free, unified = self._memory(handle)
+    def _gpu(self, index: int, handle: Any, memory: tuple[int | None, int | None, bool]) -> Gpu:
+        state = read_state(self._nvml, self._value, handle)
+        total, free, unified = (None, None, True) if state.integrated else memory
         bus_width = self._value(self._nvml.nvmlDeviceGetMemoryBusWidth, handle) or None
         megahertz = self._value(self._nvml.nvmlDeviceGetMaxClockInfo, handle, self._nvml.NVML_CLOCK_MEM)
         clock = megahertz * _HERTZ_PER_MEGAHERTZ if megahertz else None
@@ -106,6 +108,12 @@ class _Reader:
             memory_clock_hertz=clock,
             unified=unified,
             processes=self._processes(handle),
+            kind=_kind(state, unified=unified),
+            throttle_reasons=state.throttle_reasons,
+            temperature_celsius=state.temperature_celsius,
+            power_limit_watts=state.power_limit_watts,
+            power_default_watts=state.power_default_watts,
+            licensed=state.licensed,
         )
 
     def _instances(self, handle: Any) -> Iterator[Any]:
@@ -132,7 +140,20 @@ class _Reader:
             compute_capability=card.compute_capability,
             bandwidth_bytes_per_second=shared,
             processes=self._processes(handle),
+            kind="instance",
+            parent_uuid=card.uuid,
+            throttle_reasons=card.throttle_reasons,
+            temperature_celsius=card.temperature_celsius,
+            power_limit_watts=card.power_limit_watts,
+            power_default_watts=card.power_default_watts,
         )
+
+    def _parent_memory(self, handle: Any) -> tuple[int | None, int | None, bool]:
+        """The memory of a whole divided card, which a container that was lent one instance may not ask for."""
+        try:
+            return self._memory(handle)
+        except self._nvml.NVMLError:
+            return None, None, False
 
     def _memory(self, handle: Any) -> tuple[int | None, int | None, bool]:
         """Total, free, and whether the card has no memory of its own (the call is not supported there)."""
@@ -171,6 +192,12 @@ class _Reader:
     def _text(self, ask: Callable[..., Any], *arguments: Any) -> str | None:
         value = self._value(ask, *arguments)
         return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _kind(state: CardState, *, unified: bool) -> str:
+    if unified:
+        return "integrated"
+    return "virtual" if state.virtual else "card"
 
 
 def memory_bandwidth(bus_width_bits: int | None, memory_clock_hertz: int | None) -> int | None:

@@ -5,6 +5,8 @@
  *   card NAME, then about this card:
  *     uuid TEXT | memory TOTAL FREE | memory_error CODE | capability MAJOR MINOR | bus BITS | clock MEGAHERTZ
  *     compute PID BYTES | graphics PID BYTES (BYTES -1: not available) | handle CODE | instance TOTAL FREE UUID NAME
+ *     reasons BITS | temperature CELSIUS | power ENFORCED DEFAULT (milliwatts) | virtual MODE | licence LICENSED
+ *     bus_type TYPE
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +33,9 @@ typedef struct {
 typedef struct card {
     char name[TEXT], uuid[TEXT];
     memory amounts;
-    int memory_error, handle_error, major, minor;
-    unsigned int bus, clock, instance_count;
+    int memory_error, handle_error, major, minor, licence;
+    unsigned int bus, clock, instance_count, temperature, power_enforced, power_default, bus_type;
+    unsigned long long reasons, virtual_mode;
     process_list compute, graphics;
     struct card *instances;
 } card;
@@ -41,6 +44,19 @@ typedef struct {
     unsigned int version;
     memory amounts;
 } memory_v2;
+
+typedef struct {
+    unsigned int code, state;
+    char info[128], product[128];
+    unsigned int enabled;
+    struct { unsigned int year; unsigned short month, day, hour, minute, second; unsigned char status; } expiry;
+} licence_feature;
+
+typedef struct {
+    int supported;
+    unsigned int count;
+    licence_feature features[3];
+} licence_features;
 
 static card cards[MOST_CARDS];
 static unsigned int card_count;
@@ -77,6 +93,17 @@ static void add_instance(card *owner, const char *rest) {
     copy(instance->name, TEXT, name);
 }
 
+static int read_state_line(card *now, const char *word, const char *rest) {
+    if (!strcmp(word, "reasons")) now->reasons = strtoull(rest, NULL, 0);
+    else if (!strcmp(word, "temperature")) now->temperature = (unsigned int)atoi(rest);
+    else if (!strcmp(word, "power")) return sscanf(rest, "%u %u", &now->power_enforced, &now->power_default) == 2;
+    else if (!strcmp(word, "virtual")) now->virtual_mode = (unsigned long long)atoi(rest);
+    else if (!strcmp(word, "licence")) now->licence = atoi(rest);
+    else if (!strcmp(word, "bus_type")) now->bus_type = (unsigned int)atoi(rest);
+    else return 0;
+    return 1;
+}
+
 static int read_card_line(card *now, const char *word, const char *rest) {
     unsigned long long total, free;
     if (!strcmp(word, "uuid")) copy(now->uuid, TEXT, rest);
@@ -89,7 +116,7 @@ static int read_card_line(card *now, const char *word, const char *rest) {
     else if (!strcmp(word, "compute")) add_process(&now->compute, rest);
     else if (!strcmp(word, "graphics")) add_process(&now->graphics, rest);
     else if (!strcmp(word, "instance")) add_instance(now, rest);
-    else return 0;
+    else return read_state_line(now, word, rest);
     return 1;
 }
 
@@ -238,5 +265,45 @@ int nvmlDeviceGetMaxMigDeviceCount(card *handle, unsigned int *count) {
 int nvmlDeviceGetMigDeviceHandleByIndex(card *handle, unsigned int index, card **instance) {
     if (index >= handle->instance_count) return NOT_FOUND;
     *instance = &handle->instances[index];
+    return SUCCESS;
+}
+
+int nvmlDeviceGetCurrentClocksEventReasons(card *handle, unsigned long long *bits) {
+    *bits = handle->reasons;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetTemperature(card *handle, unsigned int sensor, unsigned int *celsius) {
+    if (sensor) return INVALID_ARGUMENT;
+    *celsius = handle->temperature;
+    return handle->temperature ? SUCCESS : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetEnforcedPowerLimit(card *handle, unsigned int *milliwatts) {
+    *milliwatts = handle->power_enforced;
+    return handle->power_enforced ? SUCCESS : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetPowerManagementDefaultLimit(card *handle, unsigned int *milliwatts) {
+    *milliwatts = handle->power_default;
+    return handle->power_default ? SUCCESS : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetVirtualizationMode(card *handle, unsigned long long *mode) {
+    *mode = handle->virtual_mode;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetBusType(card *handle, unsigned int *type) {
+    *type = handle->bus_type;
+    return handle->bus_type ? SUCCESS : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetGridLicensableFeatures_v4(card *handle, licence_features *answer) {
+    memset(answer, 0, sizeof *answer);
+    answer->supported = handle->licence >= 0;
+    answer->count = answer->supported ? 1 : 0;
+    answer->features[0].state = handle->licence > 0;
+    answer->features[0].enabled = handle->licence > 0;
     return SUCCESS;
 }

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from llmops.core.hardware import Gpu
+from llmops.core.card_rates import card_rates
+from llmops.core.hardware import Bandwidth, Gpu
 from llmops.core.plan import MeasuredRates
 from llmops.core.throughput import predict_rates, rates_from_measured, speeds
 from llmops.core.workload import DEFAULTS, WorkloadKind
@@ -34,11 +37,50 @@ def test_a_24_gb_card_runs_an_8b_model_in_16_bit_at_about_50_tokens_per_second()
     assert 1.0 / rates.low.step_seconds(1) < 50 < 1.0 / rates.high.step_seconds(1)
 
 
-def test_the_slowest_of_several_cards_bounds_them_all() -> None:
-    slow = replace(one_card().gpus[0], index=1, bandwidth_bytes_per_second=300_000_000_000)
-    two = replace(one_card(), gpus=(one_card().gpus[0], slow))
-    alone = predict_rates(one_card(), eight_billion_16_bit(), CHAT, on_gpu=True).likely.step_seconds(1)
-    assert predict_rates(two, eight_billion_16_bit(), CHAT, on_gpu=True).likely.step_seconds(1) > 2 * alone
+def step_bandwidth(*gpus: Gpu) -> float:
+    """Bytes per second that the likely rates of these cards stand for."""
+    bandwidths, _, _ = card_rates(gpus)
+    return bandwidths[1]
+
+
+def card(index: int, gigabytes: int, gigabytes_per_second: int | None) -> Gpu:
+    rate = None if gigabytes_per_second is None else gigabytes_per_second * 10**9
+    size = gigabytes * 10**9
+    return Gpu(index, None, f"card {index}", size, size, bandwidth_bytes_per_second=rate)
+
+
+def test_the_times_of_several_cards_add_up_by_their_shares_of_the_layers() -> None:
+    # Two thirds of a model of 30 GB at 900 GB/s take 22.2 ms, one third at 300 GB/s takes 33.3 ms: 55.6 ms, 540 GB/s.
+    assert step_bandwidth(card(0, 20, 900), card(1, 10, 300)) == pytest.approx(540e9)
+    assert step_bandwidth(card(0, 24, 936), card(1, 24, 936)) == pytest.approx(936e9)
+    two = replace(one_card(), gpus=(card(0, 20, 900), card(1, 10, 300)))
+    rates = predict_rates(two, eight_billion_16_bit(), CHAT, on_gpu=True)
+    assert rates.source == "predicted from the card's memory bandwidth, each of 2 cards with its share of the layers"
+
+
+@given(st.lists(st.tuples(st.integers(1, 200), st.integers(50, 4000)), min_size=1, max_size=8))
+def test_several_cards_are_as_fast_as_something_between_the_slowest_and_the_fastest(
+    rows: list[tuple[int, int]],
+) -> None:
+    together = step_bandwidth(*(card(number, size, rate) for number, (size, rate) in enumerate(rows)))
+    rates = [rate * 10**9 for _, rate in rows]
+    assert min(rates) * 0.999 <= together <= max(rates) * 1.001
+
+
+def test_one_card_of_unknown_bandwidth_widens_the_range_of_all() -> None:
+    (low, _, high), _, source = card_rates((card(0, 24, 936), card(1, 24, None)))
+    assert low < 350e9 < high
+    assert "assumed card bandwidth" in source and "the card's memory bandwidth and" in source
+
+
+def test_shared_memory_is_read_at_least_as_fast_as_the_processor_measured() -> None:
+    shared = Gpu(0, None, "NVIDIA GB10", 119 * GIB, 110 * GIB, unified=True)
+    measured = Bandwidth(120_000_000_000, 0.01, None, None, 5, reliable=True, reason=None)
+    (low, likely, high), _, source = card_rates((shared,), measured)
+    assert (low, high) == (120e9, 240e9)
+    assert low < likely < high
+    assert "which the card shares" in source
+    assert "assumed bandwidth of shared memory" in card_rates((shared,))[2]
 
 
 def test_a_card_of_unknown_bandwidth_is_assumed_and_said() -> None:

@@ -25,6 +25,7 @@ class TreeHost(RecordedHost):
         affinity: int | None = None,
         reading: GpuReading = NO_CARDS,
         read_seconds: Callable[[int, int, int], tuple[float, ...]] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(Recording())
         self.files = dict(files)
@@ -32,6 +33,7 @@ class TreeHost(RecordedHost):
         self._affinity = affinity
         self._reading = reading
         self._read_seconds = read_seconds
+        self._variables = dict(variables or {})
 
     def read_text(self, path: PurePath | str) -> str:
         content = self.files.get(str(path), FileNotFoundError(2, "No such file or directory"))
@@ -45,6 +47,12 @@ class TreeHost(RecordedHost):
         if not names:
             raise FileNotFoundError(2, "No such file or directory")
         return tuple(sorted(names))
+
+    def read_bytes(self, path: PurePath | str, offset: int, length: int) -> bytes:
+        return self.read_text(path).encode("latin-1")[offset : offset + length]
+
+    def environment(self) -> Mapping[str, str]:
+        return self._variables
 
     def gpus(self) -> GpuReading:
         return self._reading
@@ -173,4 +181,68 @@ def arm_board() -> dict[str, str]:
         "/proc/self/mountinfo": MOUNT_V2,
         **meminfo(16 * GIB, 14 * GIB),
         **NO_SWAP,
+    }
+
+
+def amd_device(
+    number: int, *, own: int, mapped: int, own_used: int = 0, mapped_used: int = 0, metrics_format: int | None
+) -> dict[str, str]:
+    """One device of the amdgpu driver; the header of gpu_metrics is size (two bytes), format, revision."""
+    directory = f"/sys/class/drm/card{number}/device"
+    files = {
+        f"{directory}/vendor": "0x1002\n",
+        f"{directory}/uevent": f"DRIVER=amdgpu\nPCI_CLASS=30000\nPCI_SLOT_NAME=0000:0{number + 3}:00.0\n",
+        f"{directory}/drm/card{number}/dev": "226:0\n",
+        f"{directory}/drm/renderD{128 + number}/dev": "226:128\n",
+        f"{directory}/mem_info_vram_total": f"{own}\n",
+        f"{directory}/mem_info_vram_used": f"{own_used}\n",
+        f"{directory}/mem_info_gtt_total": f"{mapped}\n",
+        f"{directory}/mem_info_gtt_used": f"{mapped_used}\n",
+    }
+    if metrics_format is not None:
+        files[f"{directory}/gpu_metrics"] = f"\x80\x00{chr(metrics_format)}\x03rest"
+    return files
+
+
+def compute_node(number: int, *, minor: int, version: int, simds: int, width: int, megahertz: int) -> dict[str, str]:
+    """One node of AMD's compute driver beside the processor's."""
+    nodes = "/sys/class/kfd/kfd/topology/nodes"
+    return {
+        f"{nodes}/0/properties": "cpu_cores_count 16\nsimd_count 0\n",
+        f"{nodes}/0/gpu_id": "0\n",
+        f"{nodes}/{number}/properties": (
+            f"cpu_cores_count 0\nsimd_count {simds}\nsimd_per_cu 2\ngfx_target_version {version}\n"
+            f"drm_render_minor {minor}\n"
+        ),
+        f"{nodes}/{number}/gpu_id": f"{4000 + number}\n",
+        f"{nodes}/{number}/mem_banks/0/properties": f"heap_type 1\nwidth {width}\nmem_clk_max {megahertz}\n",
+    }
+
+
+def strix_halo() -> dict[str, str]:
+    """A processor with wide graphics: 512 MiB set aside, 62 GiB of 125 may be mapped."""
+    return {
+        **small_server(),
+        **meminfo(125 * GIB, 118 * GIB),
+        **amd_device(1, own=GIB // 2, own_used=GIB // 4, mapped=62 * GIB, mapped_used=1 * GIB, metrics_format=3),
+        "/sys/class/drm/card1-DP-1/status": "disconnected\n",
+        "/sys/class/drm/card1/device/device": "0x1586\n",
+        "/sys/class/drm/card1/device/revision": "0xc1\n",
+        "/usr/share/libdrm/amdgpu.ids": "# ids\n1.0.0\n1586,\tC1,\tAMD Radeon 8060S Graphics\n",
+        **compute_node(1, minor=129, version=110501, simds=80, width=256, megahertz=1000),
+    }
+
+
+def radeon_desktop() -> dict[str, str]:
+    """A card with 24 GiB, and the two compute units inside the processor beside it."""
+    return {
+        **small_server(),
+        **meminfo(64 * GIB, 58 * GIB),
+        **amd_device(0, own=24 * GIB, own_used=2 * GIB, mapped=32 * GIB, metrics_format=1),
+        **amd_device(1, own=GIB // 2, mapped=32 * GIB, metrics_format=2),
+        "/sys/class/drm/card0/device/product_name": "Radeon RX 7900 XTX\n",
+        "/sys/class/drm/card1/device/device": "0x164e\n",
+        **compute_node(1, minor=128, version=110000, simds=192, width=384, megahertz=1249),
+        **compute_node(2, minor=129, version=100306, simds=4, width=128, megahertz=2400),
+        "/sys/class/kfd/kfd/proc/812/vram_4001": f"{18 * GIB}\n",
     }
