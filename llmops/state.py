@@ -108,6 +108,17 @@ def write_rates(host: MutableHost, measured_on: Subject, rates: MeasuredRates) -
     _write(host, path, {"schema": SCHEMA, "rates": dict(entries)})
 
 
+def read_applied_document(host: Host, name: str) -> tuple[Mapping[str, Any], str | None]:
+    """What `write_applied_document` last wrote for this name, {} where there is nothing; and a warning."""
+    warning = None
+    for directory in directories(host):
+        document, problem = _read(host, directory / _plan_file(name))
+        warning = warning or problem
+        if document:
+            return _mapping(document.get("data")), warning
+    return {}, warning
+
+
 def read_applied_plan(host: Host, engine: str) -> Recalled:
     """The plan that llmops last made live for this engine."""
     warning = None

@@ -162,7 +162,7 @@ class _Run:
         start_again(self.host, unit)
         systemd.wait_until_ready(self.host, unit, self._ready, timeout_seconds=self.options.ready_seconds)
         self.progress(f"{unit} serves again; verifying")
-        return _verified(self.verify(self.target.installation))
+        return verified(self.verify(self.target.installation))
 
 
 def unit_before(unit: str, state: systemd.UnitState) -> checkpoint.UnitBefore:
@@ -184,7 +184,8 @@ def start_again(host: MutableHost, unit: str) -> None:
         ) from refused
 
 
-def _verified(report: VerificationReport) -> VerificationReport:
+def verified(report: VerificationReport) -> VerificationReport:
+    """The report, where something was seen and nothing failed; raise ProblemsFound otherwise."""
     if report.failed:
         failures = "; ".join(
             f"{check.name}: expected {check.expected}, found {check.observed}" for check in report.failed

@@ -104,6 +104,7 @@ def _record(host: Host, chosen: tuple[Checkpoint, ...]) -> Checkpoint:
         remove_directories=tuple(path for entry in chosen for path in entry.directories),
         reverts=tuple(entry.identifier for entry in chosen),
         summary=f"back to before {first.identifier}",
+        reloadable=last.reloadable,
     )
 
 
@@ -151,10 +152,22 @@ class _Return:
         if not unit.ran:
             return False
         if unit.name in self.record.disable:  # the unit itself was made by the change that is taken back
-            self.progress(f"stopping {unit.name}")
-            systemd.stop(self.host, unit.name)
+            self._stop(unit.name)
             return False
-        self.progress(f"restarting {unit.name} with its earlier configuration")
-        start_again(self.host, unit.name)
+        self._start_again(unit.name)
         systemd.wait_until_ready(self.host, unit.name, self._ready, timeout_seconds=_READY_SECONDS)
         return True
+
+    def _stop(self, unit: str) -> None:
+        if self.record.reloadable:  # ended before its file went
+            return
+        self.progress(f"stopping {unit}")
+        systemd.stop(self.host, unit)
+
+    def _start_again(self, unit: str) -> None:
+        if self.record.reloadable:
+            self.progress(f"giving {unit} its earlier configuration")
+            systemd.reload_or_restart(self.host, unit)
+            return
+        self.progress(f"restarting {unit} with its earlier configuration")
+        start_again(self.host, unit)

@@ -36,7 +36,8 @@ class Checkpoint:
 
     `directories` were made for it, parents first; `remove_directories` go once they are empty. `enable` and `disable`
     name unit files whose start at boot it switches. `reverts` are the changes that a rollback takes back. `accepted`
-    are contradictions that the user let llmops override. `identifier` counts up and is never taken from a clock.
+    are contradictions that the user let llmops override. `identifier` counts up and is never taken from a clock. A
+    `reloadable` unit takes a new configuration over while it runs, so it is never stopped for one.
     """
 
     identifier: int
@@ -52,6 +53,7 @@ class Checkpoint:
     reverts: tuple[int, ...] = ()
     accepted: tuple[str, ...] = ()
     summary: str = ""
+    reloadable: bool = False
 
 
 def to_text(checkpoint: Checkpoint, plan: Mapping[str, Any] | None) -> str:

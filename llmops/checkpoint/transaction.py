@@ -55,6 +55,8 @@ def write_files(host: MutableHost, checkpoint: Checkpoint) -> None:
         name = PurePosixPath(change.path).name
         if name in checkpoint.disable:
             systemd.disable(host, name)
+            if checkpoint.reloadable and name == checkpoint.unit.name:
+                systemd.stop(host, name)  # while its file still says how it ends without cutting streams
         _write(host, change)
         if name in checkpoint.enable:
             systemd.enable(host, name)

@@ -101,9 +101,13 @@ def _bring_back(host: MutableHost, checkpoint: Checkpoint, ready: Callable[[], b
         return None
     try:
         now = systemd.state(host, unit.name)
-        if now.active and unit.invocation_id and now.invocation_id == unit.invocation_id:
+        same_start = now.active and unit.invocation_id and now.invocation_id == unit.invocation_id
+        if same_start and not checkpoint.reloadable:
             return None  # the change had not reached the process: it still runs as it was started
-        systemd.restart(host, unit.name)
+        if same_start:  # whether it has read the new files cannot be told, so it reads the old ones again
+            systemd.reload_or_restart(host, unit.name)
+        else:
+            systemd.restart(host, unit.name)
         if unit.active_state == "active":
             systemd.wait_until_ready(
                 host, unit.name, ready or _stays_up(host), timeout_seconds=READY_SECONDS if ready else SETTLE_SECONDS

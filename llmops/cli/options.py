@@ -61,6 +61,15 @@ def planning_options(function: F) -> F:
     return table_options(PLANNING)(config_option(snapshot_option(function)))
 
 
+def front_options(function: F) -> F:
+    """What render and apply share for the front that bounds the queue."""
+    listen = click.option("--listen", metavar="ADDRESS:PORT", help="Where the front listens, such as 127.0.0.1:8000.")
+    kind = click.option(
+        "--front", type=click.Choice(["haproxy"]), help="The proxy that bounds the queue, instead of the engine."
+    )
+    return kind(listen(function))
+
+
 def applying_options(function: F) -> F:
     """What apply and tune --apply share."""
     from llmops.cli.option_table import APPLYING

@@ -137,6 +137,12 @@ def restart(host: MutableHost, unit: str) -> None:
     _change(host, "restart", unit)
 
 
+def reload_or_restart(host: MutableHost, unit: str) -> None:
+    """Let a running unit read its configuration again; start one that does not run or cannot."""
+    host.execute(("systemctl", "reset-failed", unit))
+    _change(host, "reload-or-restart", unit)
+
+
 def start(host: MutableHost, unit: str) -> None:
     """Start a unit that does not run."""
     host.execute(("systemctl", "reset-failed", unit))

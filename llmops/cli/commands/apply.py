@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from llmops.cli.fronting import require_front
 from llmops.cli.hosts import changing_host
 from llmops.cli.option_table import PLANNING
-from llmops.cli.options import applying_options, common_options, planning_options
+from llmops.cli.options import applying_options, common_options, front_options, planning_options
 from llmops.cli.result import Result
 from llmops.cli.session import Session
 from llmops.core.errors import UsageError
@@ -22,23 +23,35 @@ if TYPE_CHECKING:
 @click.command("apply")
 @click.option("--plan", "plan_file", metavar="FILE", help="Apply exactly this saved `plan --output json`.")
 @click.option("--replan", is_flag=True, help="Compute afresh; do not keep what is in force.")
+@front_options
 @applying_options
 @planning_options
 @common_options
 @click.pass_obj
-def command(session: Session, /, *, plan_file: str | None, replan: bool, **flags: Any) -> Result:
+def command(
+    session: Session, /, *, plan_file: str | None, replan: bool, front: str | None, listen: str | None, **flags: Any
+) -> Result:
     """Make a plan live, verify it, and undo it if it fails.
 
-    The plan comes from --plan FILE, or is made as by `llmops plan`. A second apply changes nothing.
+    The plan comes from --plan FILE, or is made as by `llmops plan`. A second apply changes nothing. With --front and
+    --listen a proxy before the engine is applied instead, with the slots and the queue of the plan.
     """
+    require_front(front, listen)
     if flags["snapshot"] is not None:
         raise UsageError("a recording cannot be changed", hint="leave --snapshot out")
     with changing_host() as host:
+        if plan_file is not None:
+            _require_alone(flags, replan=replan)
+        if front is not None:
+            from llmops.cli import fronting
+
+            if plan_file is None:
+                return fronting.apply_front_planned(host, session, flags, listen, replan=replan)
+            return fronting.apply_front_saved(host, session, flags, listen, plan_file)
         if plan_file is None:
             from llmops.cli.applying import apply_planned
 
             return apply_planned("apply", host, session, flags, replan=replan)
-        _require_alone(flags, replan=replan)
         return _apply_saved(host, session, plan_file, flags)
 
 

@@ -6,40 +6,60 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from llmops.cli.fronting import require_front
 from llmops.cli.hosts import changing_host, reading_host
-from llmops.cli.options import common_options, planning_options
+from llmops.cli.options import common_options, front_options, planning_options
 from llmops.cli.planning import file_documents, planned_data, planned_for
 from llmops.cli.result import Result, Status
 from llmops.cli.session import Session
 from llmops.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from llmops.actions.plan import Planned
     from llmops.core.files import RenderedFile
 
 
 @click.command("render")
 @click.option("--directory", metavar="DIR", help="Write the files below this directory instead of printing one.")
 @click.option("--replan", is_flag=True, help="Compute afresh; do not keep what is in force.")
+@front_options
 @planning_options
 @common_options
 @click.pass_obj
-def command(session: Session, /, *, directory: str | None, replan: bool, **flags: Any) -> Result:
+def command(
+    session: Session, /, *, directory: str | None, replan: bool, front: str | None, listen: str | None, **flags: Any
+) -> Result:
     """Print exactly the file that a plan would write.
 
-    Several files need --directory, where each is written under its own full path.
+    Several files need --directory, where each is written under its own full path. --front prints the configuration of
+    the front; with --directory its unit is written too.
     """
+    require_front(front, listen)
     with reading_host(flags["snapshot"]) as host:
         planned, settings = planned_for(host, flags, session, live=flags["snapshot"] is None, replan=replan)
-        files = planned.engine.files(planned.plan, planned.installation, planned.in_force)
+        files = _files(planned, front, listen)
         data = {**planned_data(planned, settings), "files": file_documents(host, files)}
     if directory is not None:
         _write(directory, files)
         names = "\n".join(_target(directory, file) for file in files)
         return Result("render", Status.CHANGED, data=data, text=lambda: names)
+    if front is not None:
+        return Result("render", Status.OK, data=data, text=lambda: files[0].content)
     if len(files) > 1 and session.output == "text":
         names = ", ".join(file.path for file in files)
         raise UsageError(f"{len(files)} files would be printed: {names}", hint="write them out: --directory DIR")
     return Result("render", Status.OK, data=data, text=lambda: "".join(file.content for file in files))
+
+
+def _files(planned: Planned, front: str | None, listen: str | None) -> tuple[RenderedFile, ...]:
+    """The engine's files, or the front's: its configuration first."""
+    if front is None:
+        return planned.engine.files(planned.plan, planned.installation, planned.in_force)
+    from llmops.actions.front import EXAMPLE_LISTEN, spec_of
+    from llmops.front import configuration_file, parse_listen, unit_file
+
+    spec = spec_of(planned.plan, planned.in_force, parse_listen(listen or EXAMPLE_LISTEN))
+    return (configuration_file(spec), unit_file(spec))
 
 
 def _target(directory: str, file: RenderedFile) -> str:

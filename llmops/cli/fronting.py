@@ -1,0 +1,112 @@
+"""What the commands share for the front: the options that belong together, and how its apply is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from llmops.cli.planning import change_documents, planned_for
+from llmops.cli.result import Result, Status, failed
+from llmops.core.documents import plan_document
+from llmops.core.errors import LlmopsError, UsageError
+from llmops.core.serialization import encode
+
+if TYPE_CHECKING:
+    from llmops.actions.apply import Applied
+    from llmops.cli.session import Session
+    from llmops.core.plan import Plan
+    from llmops.engines.base import InForce
+    from llmops.front import FrontSpec
+    from llmops.host import MutableHost
+
+_NOT_FOR_A_FRONT = ("take_over", "install_unit", "drain_seconds")
+
+
+def require_front(front: str | None, listen: str | None) -> None:
+    """Raise UsageError for an address without anything that could listen there."""
+    if listen is not None and front is None:
+        raise UsageError("--listen is for the front only", hint="add --front haproxy, or leave --listen out")
+
+
+def apply_front_planned(
+    host: MutableHost, session: Session, flags: Mapping[str, Any], listen: str | None, *, replan: bool
+) -> Result:
+    """Apply the front of the plan that the options ask for, or of the plan in force."""
+    from llmops.actions.recovery import recover_first
+
+    _require_alone(flags, listen)
+    recovered = recover_first(host, session.progress)
+    planned, _ = planned_for(host, flags, session, live=True, replan=replan)
+    return _apply(host, session, planned.plan, planned.in_force, listen=str(listen), recovered=recovered)
+
+
+def apply_front_saved(
+    host: MutableHost, session: Session, flags: Mapping[str, Any], listen: str | None, plan_file: str
+) -> Result:
+    """Apply the front of a saved plan."""
+    from llmops.actions.recovery import recover_first
+    from llmops.cli.saved import installed_for, plan_from_file
+
+    _require_alone(flags, listen)
+    plan = plan_from_file(plan_file)
+    recovered = recover_first(host, session.progress)
+    engine, installation = installed_for(host, plan)
+    return _apply(host, session, plan, engine.in_force(host, installation), listen=str(listen), recovered=recovered)
+
+
+def _require_alone(flags: Mapping[str, Any], listen: str | None) -> None:
+    if listen is None:
+        raise UsageError(
+            "--front needs --listen: llmops opens no port that nobody named",
+            hint="for this machine only: --listen 127.0.0.1:8000; for others: the address of a network of this machine",
+        )
+    typed = [f"--{name.replace('_', '-')}" for name in _NOT_FOR_A_FRONT if flags[name]]
+    if typed:
+        raise UsageError(f"{', '.join(typed)} is for the engine, not for its front", hint="leave it out")
+
+
+def _apply(
+    host: MutableHost, session: Session, plan: Plan, in_force: InForce, *, listen: str, recovered: int | None
+) -> Result:
+    from llmops.actions.front import FrontOptions, apply_front, require_engine, spec_of, ways_around
+    from llmops.front import parse_listen
+
+    data: dict[str, Any] = {**plan_document(plan), "recovered": recovered}
+    try:
+        require_engine(plan, in_force)
+        spec = spec_of(plan, in_force, parse_listen(listen))
+        data["front"] = encode(spec)
+        applied = apply_front(
+            host, spec, options=FrontOptions(), engine_slots=in_force.slots, progress=session.progress
+        )
+    except LlmopsError as error:
+        return failed("apply", error, data=data)
+    again = recovered if applied.recovered is None else applied.recovered
+    warnings = ways_around(host, spec)
+    data |= {**_applied_data(applied), "recovered": again, "warnings": [*data.get("warnings", []), *warnings]}
+    status = Status.CHANGED if applied.changed or again is not None else Status.OK
+    return Result("apply", status, data=data, text=lambda: _text(spec, applied, warnings, verbose=session.verbose))
+
+
+def _applied_data(applied: Applied) -> dict[str, Any]:
+    return {
+        "files": change_documents(applied.changes),
+        "checks": [] if applied.report is None else [encode(check) for check in applied.report.checks],
+        "unit": applied.unit,
+        "restarted": applied.restarted,
+        "checkpoint": applied.checkpoint,
+    }
+
+
+def _text(spec: FrontSpec, applied: Applied, warnings: tuple[str, ...], *, verbose: bool) -> str:
+    from llmops.cli.applying import applied_text
+    from llmops.cli.text.layout import caution, sections, wrapped
+
+    who = "this machine only" if spec.listen.is_loopback else "other machines too"
+    listens = (
+        f"{applied.unit} (HAProxy) listens at {spec.listen}, for {who}; {spec.engine} stays at {spec.server}. "
+        f"{spec.slots} are served at once, {spec.queue_requests} may wait {spec.queue_seconds} s, "
+        "and one more is refused at once with 503."
+    )
+    said = [wrapped(f"{caution('warning')}: {warning}") for warning in warnings]
+    return sections((applied_text(applied, verbose=verbose), wrapped(listens, first="", rest=""), "\n".join(said)))
