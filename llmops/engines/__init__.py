@@ -5,8 +5,9 @@ from __future__ import annotations
 from llmops.core.errors import UsageError
 from llmops.engines.base import Engine
 from llmops.engines.llama_server import LlamaServer
+from llmops.engines.ollama import Ollama
 
-ENGINES: tuple[Engine, ...] = (LlamaServer(),)
+ENGINES: tuple[Engine, ...] = (LlamaServer(), Ollama())
 
 
 def engine_named(name: str) -> Engine:

@@ -20,7 +20,8 @@ from llmops.engines.llama_server.arguments import (
 )
 from llmops.engines.llama_server.endpoint import read_endpoint
 from llmops.engines.llama_server.options import Option
-from llmops.engines.llama_server.settings import SPIN_COUNT, WAIT_POLICY, compose
+from llmops.engines.llama_server.settings import compose
+from llmops.engines.waiting import waits_as_told
 
 # Options that plans leave alone but that work against them.
 _WORKS_AGAINST: dict[str, str] = {
@@ -56,7 +57,7 @@ def build(plan: Plan, installation: Installation, in_force: InForce | None = Non
         replaced.append(options.MODEL)
     endpoint = read_endpoint(arguments, in_force)
     own += [Setting("--host", endpoint.host), Setting("--port", endpoint.port)]
-    settings = (*own, *(one for one in draft.settings if not (one.environment and _waits_as_told(in_force))))
+    settings = (*own, *(one for one in draft.settings if not (one.environment and waits_as_told(in_force))))
     kept, warnings = _kept(without(arguments, replaced), installation)
     words = (*program, *(word for argument in kept for word in argument.words), *setting_words(settings))
     return CommandLine(words, settings, (*draft.warnings, *warnings), endpoint.url)
@@ -75,12 +76,6 @@ def setting_words(settings: Sequence[Setting]) -> tuple[str, ...]:
 def variables(settings: Sequence[Setting]) -> tuple[tuple[str, str], ...]:
     """The settings that are environment variables."""
     return tuple((setting.name, setting.value or "") for setting in settings if setting.environment)
-
-
-def _waits_as_told(in_force: InForce | None) -> bool:
-    """Whether a person decided himself how threads wait."""
-    said = dict(in_force.configured_environment or in_force.environment or ()) if in_force is not None else {}
-    return SPIN_COUNT in said or said.get(WAIT_POLICY, "passive").lower() != "passive"
 
 
 def model_path(plan: Plan) -> str:

@@ -12,12 +12,10 @@ from llmops.core.version import Since, Timeline, Version
 from llmops.engines.base import Installation, Setting
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.options import Option
+from llmops.engines.waiting import WAIT_POLICY
 
 # llama_context rounds the cells of one slot up to this many (src/llama-context.cpp).
 CONTEXT_STEP_TOKENS = 256
-# How threads of OpenMP wait (OpenMP 5.2, 21.7; GOMP_SPINCOUNT says the same to GNU's library alone). Builds without
-# OpenMP ignore both.
-WAIT_POLICY, SPIN_COUNT = "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"
 # Between these builds an explicit `--parallel 1` was taken as "choose for me" and gave four slots that share one pool.
 ONE_SLOT_IS_OBEYED = Timeline(
     (

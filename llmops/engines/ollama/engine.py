@@ -1,0 +1,145 @@
+"""Ollama behind the engine protocol."""
+
+from __future__ import annotations
+
+from llmops.core.files import RenderedFile
+from llmops.core.hardware import Hardware
+from llmops.core.model import ModelSpec
+from llmops.core.plan import MemoryModel, Plan, Shape
+from llmops.core.verification import Check, Expectation
+from llmops.core.version import Version
+from llmops.engines.base import (
+    Contradiction,
+    Health,
+    InForce,
+    Installation,
+    Launch,
+    Models,
+    Served,
+    Setting,
+)
+from llmops.engines.llama_server.failures import last_words
+from llmops.engines.llama_server.log import log_checks, port_was_taken
+from llmops.engines.ollama import api, shape
+from llmops.engines.ollama import detect as detection
+from llmops.engines.ollama.advice import warnings
+from llmops.engines.ollama.checks import checks
+from llmops.engines.ollama.choice import choose_models
+from llmops.engines.ollama.expectations import expectations
+from llmops.engines.ollama.files import contradictions, render_files
+from llmops.engines.ollama.launch import launch
+from llmops.engines.ollama.observe import observe
+from llmops.engines.ollama.served import served
+from llmops.engines.ollama.settings import compose, require_usable
+from llmops.host import Host
+
+
+class Ollama:
+    """Ollama's server: one process for every loaded model, settings in the environment of its unit."""
+
+    name = detection.NAME
+    most_slots = shape.MOST_SLOTS
+    install_steps: tuple[str, ...] = (
+        "the installer of its makers, which also makes the unit: curl -fsSL https://ollama.com/install.sh | sh",
+        "what it does, step by step: https://github.com/ollama/ollama/blob/main/docs/linux.mdx",
+    )
+
+    def memory_model(self, hardware: Hardware, model: ModelSpec, version: Version | None) -> MemoryModel:
+        """The memory of the process that serves a model."""
+        return shape.memory_model(hardware, model, version)
+
+    def models(self, host: Host, references: tuple[str, ...], installation: Installation, in_force: InForce) -> Models:
+        """The models named, or every installed one that can chat."""
+        return choose_models(host, references, installation, in_force)
+
+    def shaped(self, wanted: Shape, model: ModelSpec, version: Version | None) -> Shape:
+        """What runs when this is planned: batch, reading of the file and single slots are Ollama's own choice."""
+        return shape.shaped(wanted, model, version)
+
+    def most_slots_of(self, model: ModelSpec, version: Version | None) -> int:
+        """One for some families."""
+        return shape.most_slots_of(model, version)
+
+    def prepare(self, host: Host, plan: Plan, in_force: InForce) -> bool:
+        """Load the plan's model; it may take the place of another one."""
+        if in_force.url is None:
+            return False
+        api.load_model(host, in_force.url, plan.model.reference)
+        return True
+
+    def model_name(self, plan: Plan) -> str | None:
+        """Every request names its model."""
+        return plan.model.reference
+
+    def load_checks(self, host: Host, plan: Plan, in_force: InForce) -> tuple[Check, ...]:
+        """The wait for a slot, from the durations of the answers."""
+        return (api.queue_check(host, plan, in_force, plan.model.reference),)
+
+    def served(self, in_force: InForce, installation: Installation) -> Served | None:
+        """What runs now in a plan's own terms."""
+        return served(in_force, installation)
+
+    def detect(self, host: Host) -> tuple[Installation, ...]:
+        """Every Ollama on the machine, best candidate first."""
+        return detection.detect(host)
+
+    def in_force(self, host: Host, installation: Installation) -> InForce:
+        """What is configured and what really runs."""
+        return observe(host, installation)
+
+    def settings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[Setting, ...]:
+        """Every planned variable of this version."""
+        return compose(plan, installation.version, in_force)
+
+    def warnings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[str, ...]:
+        """What Ollama does otherwise than one would think."""
+        return warnings(plan, installation.version, in_force)
+
+    def files(self, plan: Plan, installation: Installation, in_force: InForce) -> tuple[RenderedFile, ...]:
+        """Our drop-in for its unit; raises Misconfigured where systemd does not manage it, with the words to use."""
+        return render_files(plan, installation, in_force)
+
+    def contradictions(
+        self, host: Host, plan: Plan, installation: Installation, in_force: InForce
+    ) -> tuple[Contradiction, ...]:
+        """What a person's drop-ins and environment files set to another value than the plan does."""
+        if installation.unit is None:
+            return ()
+        settings = self.settings(plan, installation, in_force)
+        return contradictions(host, settings, installation.unit, in_force)
+
+    def expectations(
+        self, plan: Plan, installation: Installation, in_force: InForce | None = None
+    ) -> tuple[Expectation, ...]:
+        """What must be seen once the plan is live."""
+        return expectations(plan, installation, in_force)
+
+    def checks(
+        self, expectations: tuple[Expectation, ...], installation: Installation, in_force: InForce
+    ) -> tuple[Check, ...]:
+        """Each expectation compared with what was seen."""
+        return checks(expectations, installation, in_force)
+
+    def health(self, host: Host, url: str) -> Health:
+        """Ready as soon as it listens: models are loaded on demand."""
+        return api.health(host, url)
+
+    def require_usable(self, installation: Installation) -> None:
+        """Raise Misconfigured for a program that does not run, TooOld for one without the planned variables."""
+        require_usable(installation)
+
+    def launch(self, plan: Plan, installation: Installation, port: int) -> Launch:
+        """The same variables for a child process on loopback."""
+        return launch(plan, installation, port)
+
+    def last_words(self, exit_code: int, output: str) -> str:
+        """Why a child that ended early did so: its log holds that of the llama-server below it."""
+        return last_words(exit_code, output)
+
+    def port_was_taken(self, output: str) -> bool:
+        """Whether the log of a child that ended says that another program has its port."""
+        return port_was_taken(output)
+
+    def log_checks(self, plan: Plan, output: str) -> tuple[Check, ...]:
+        """Cache really allocated against the budget, and the layers that went to cards, by the child's log."""
+        return log_checks(plan, output)
