@@ -46,6 +46,11 @@ def parse_name(reference: str) -> OllamaName | None:
     return name_of(host or DEFAULT_HOST, namespace or DEFAULT_NAMESPACE, model, tag)
 
 
+def may_be_part(text: str) -> bool:
+    """Whether a file's name can be a part of a model's name at all; a host may hold most letters."""
+    return _HOST.fullmatch(text) is not None
+
+
 def name_of(host: str, namespace: str, model: str, tag: str) -> OllamaName | None:
     """A name of these parts; None where one of them is not valid."""
     parts = ((_HOST, host), (_NAMESPACE, namespace), (_PART, model), (_PART, tag))

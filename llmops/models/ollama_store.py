@@ -6,13 +6,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import PurePosixPath
+from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any
 
 from llmops.core.errors import NoPermission, UnreadableInput
 from llmops.core.model import ModelSpec, TensorGroup
+from llmops.models.gguf_facts import MAX_VALUE
 from llmops.models.gguf_reader import file_bytes, unreadable
-from llmops.models.ollama_names import OllamaName, name_of
+from llmops.models.ollama_names import OllamaName, may_be_part, name_of
 
 if TYPE_CHECKING:
     from llmops.host import Host
@@ -23,7 +26,7 @@ SYSTEM_STORES = ("/usr/share/ollama/.ollama/models", "/var/snap/ollama/common/mo
 _MEDIA_TYPE = "application/vnd.ollama.image."  # server/images.go: .model is the GGUF file
 _DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
 # Real manifests have some kilobytes and at most a few hundred layers; a hostile store is bounded by these.
-MAX_MANIFEST_BYTES = 1024 * 1024
+MAX_MANIFEST_BYTES = 512 * 1024  # JSON takes up to 43 times its size in memory
 MAX_PARAMETERS_BYTES = 64 * 1024
 MAX_LAYERS = 4_096
 MAX_MODELS = 1_000
@@ -48,7 +51,9 @@ class StoredModel:
     def own_context_tokens(self) -> int | None:
         """The num_ctx of its Modelfile, which beats OLLAMA_CONTEXT_LENGTH."""
         value = (self.parameters or {}).get("num_ctx")
-        return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+        if not isinstance(value, int) or isinstance(value, bool):
+            return None
+        return value if 0 < value <= MAX_VALUE else None
 
 
 def usual_stores(host: Host) -> tuple[str, ...]:
@@ -65,34 +70,35 @@ def list_models(host: Host, store: str) -> tuple[OllamaName, ...]:
 
     Raises NoPermission where the store may not be read by this user.
     """
-    names: list[OllamaName] = []
-    for parts in _walk(host, PurePosixPath(store, "manifests"), 4):
-        name = name_of(*parts)
-        if name is not None:
-            names.append(name)
-        if len(names) >= MAX_MODELS:
-            break
-    return tuple(names)
+    found: list[tuple[str, ...]] = [()]
+    for _ in range(4):
+        found = list(_one_deeper(host, PurePosixPath(store, "manifests"), found))
+    names = (name_of(*parts) for parts in found)
+    return tuple(islice((name for name in names if name is not None), MAX_MODELS))
 
 
-def _walk(host: Host, directory: PurePosixPath, depth: int) -> Iterator[tuple[str, ...]]:
-    if depth == 0:
-        yield ()
-        return
+def _one_deeper(host: Host, manifests: PurePosixPath, found: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    """What lies below these directories; links can lead in circles, so what is seen of one level is bounded."""
+    seen = 0
+    for parts in found:
+        entries = _entries(host, manifests.joinpath(*parts))
+        yield from ((*parts, entry) for entry in entries[: MAX_ENTRIES - seen] if may_be_part(entry))
+        seen += len(entries)
+        if seen >= MAX_ENTRIES:
+            return
+
+
+def _entries(host: Host, directory: PurePosixPath) -> tuple[str, ...]:
     try:
-        entries = host.list_directory(directory)
+        return host.list_directory(directory)
     except (FileNotFoundError, NotADirectoryError):
-        return
+        return ()
     except PermissionError as problem:
         raise NoPermission(
             f"{directory}: the model store may not be read by this user", hint="run it as root: sudo llmops ..."
         ) from problem
     except OSError as problem:
         raise unreadable(str(directory), f"cannot be listed: {problem.strerror or problem}") from problem
-    for entry in entries[:MAX_ENTRIES]:
-        if not entry.startswith("."):
-            for rest in _walk(host, directory / entry, depth - 1):
-                yield (entry, *rest)
 
 
 def holds(host: Host, store: str, name: OllamaName) -> bool:
@@ -136,9 +142,10 @@ def _layer(store: str, path: str, layer: object) -> tuple[str, str]:
     """Kind and blob of one layer; the digest is checked before it becomes a path."""
     if not isinstance(layer, dict) or not isinstance(layer.get("mediaType"), str):
         raise unreadable(path, "has a layer without a media type", _AGAIN)
-    match = _DIGEST.fullmatch(str(layer.get("digest")))
+    digest = layer.get("digest")
+    match = _DIGEST.fullmatch(digest) if isinstance(digest, str) else None
     if match is None:
-        raise unreadable(path, f"has a layer with the digest {str(layer.get('digest'))[:80]!r}", _AGAIN)
+        raise unreadable(path, f"has a layer with the digest {brief(digest)}", _AGAIN)
     return layer["mediaType"].removeprefix(_MEDIA_TYPE), str(PurePosixPath(store, "blobs", f"sha256-{match.group(1)}"))
 
 
@@ -168,7 +175,7 @@ def _require_inside(host: Host, store: str, path: str) -> None:
         raise unreadable(path, f"cannot be followed: {problem}", _AGAIN) from problem
     if not PurePosixPath(real).is_relative_to(root):
         raise unreadable(
-            path, f"is a link out of the model store, to {real}", "move the store as a whole: set OLLAMA_MODELS"
+            path, f"is a link out of the model store, to {real!r}", "move the store as a whole: set OLLAMA_MODELS"
         )
 
 

@@ -30,7 +30,8 @@ def read_text(path: str) -> str:
 
 def read_bytes(path: str, offset: int, length: int) -> bytes:
     """At most `length` bytes from `offset`; fewer only at the end of the file."""
-    with Path(path).open("rb") as stream:
+    # O_NONBLOCK: a pipe put in the place of a file must not hold this program for ever.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
         stream.seek(offset)
         return stream.read(length)
 
@@ -58,7 +59,7 @@ def list_directory(path: str) -> tuple[str, ...]:
 
 def resolve(path: str) -> str:
     """The path with every link followed; parts that do not exist stay as they are."""
-    return str(Path(path).resolve())
+    return os.path.realpath(path)  # a loop of links ends it; Path.resolve raises RuntimeError there before 3.13
 
 
 def which(program: str) -> str | None:
