@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from llmops.cli.request import check_context, plan_request
 from llmops.cli.settings import Settings, read_settings
-from llmops.core.documents import hardware_document, plan_document
+from llmops.core.documents import hardware_document, notice_documents, plan_document
+from llmops.core.notices import hardware_notices
 from llmops.core.serialization import encode
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def planned_data(planned: Planned, settings: Settings) -> dict[str, Any]:
     installation = planned.installation
     return {
         "hardware": hardware_document(planned.hardware),
+        "notices": notice_documents(hardware_notices(planned.hardware)),
         **plan_document(planned.plan, environment=_environment(words), arguments=_arguments(words)),
         "installation": {
             "managed_by": installation.managed_by,

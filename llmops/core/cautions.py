@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from llmops.core.demand import Demand
+from llmops.core.notices import card_notices, processor_notices
 from llmops.core.plan import Plan
 from llmops.core.problem import Problem
 
@@ -12,6 +13,7 @@ def cautions(problem: Problem, plan: Plan, demand: Demand, levers: tuple[str, ..
     return (
         *_shape_warnings(problem, plan, levers),
         *_load_warnings(problem, plan, demand),
+        *_machine_warnings(problem, plan),
     )
 
 
@@ -54,3 +56,28 @@ def _load_warnings(problem: Problem, plan: Plan, demand: Demand) -> list[str]:
             f" they want one every {plan.workload.turn_seconds:.0f} s"
         )
     return lines
+
+
+def _machine_warnings(problem: Problem, plan: Plan) -> list[str]:
+    """What the plan does about the machine's peculiarities; a quota is in the number of threads already."""
+    if not problem.on_gpu:
+        slow = [notice for notice in processor_notices(problem.hardware.cpu) if notice.code == "cpu-no-avx2"]
+        return [notice.message for notice in (*card_notices(problem.hardware), *slow) if not notice.devices]
+    lines = [notice.message for notice in card_notices(problem.hardware)]
+    return lines + _needless_split(problem, plan)
+
+
+def _needless_split(problem: Problem, plan: Plan) -> list[str]:
+    """Several cards where the fastest alone would hold the plan."""
+    cards = [budget for budget in plan.budgets if budget.device != "host"]
+    rated = [gpu for gpu in problem.hardware.gpus if gpu.bandwidth_bytes_per_second and gpu.usable_bytes]
+    if len(cards) < 2 or len(rated) != len(cards):
+        return []
+    fastest = max(rated, key=lambda gpu: gpu.bandwidth_bytes_per_second or 0)
+    if all(gpu.bandwidth_bytes_per_second == fastest.bandwidth_bytes_per_second for gpu in rated):
+        return []
+    divided = sum(budget.weights_bytes + budget.cache_bytes + budget.state_bytes for budget in cards)
+    beside = max(budget.compute_bytes + budget.runtime_bytes + budget.reserve_bytes for budget in cards)
+    if divided / plan.policy.safety_factor + beside > (fastest.usable_bytes or 0):
+        return []
+    return [f"{fastest.name} alone would hold this plan and be faster: name only it in CUDA_VISIBLE_DEVICES"]

@@ -13,6 +13,7 @@ from llmops.core.errors import UnreadableInput
 from llmops.core.hardware import Hardware
 from llmops.core.memory.budget import PARTS, MemoryBudget
 from llmops.core.model import ModelSpec
+from llmops.core.notices import Notice
 from llmops.core.plan import Plan, Reason
 from llmops.core.serialization import decode, encode
 
@@ -30,6 +31,11 @@ def hardware_document(hardware: Hardware) -> dict[str, Any]:
         gpu["compute_capability"] = None if capability is None else ".".join(str(part) for part in capability)
     document["memory"]["usable_bytes"] = hardware.memory.usable_bytes
     return document
+
+
+def notice_documents(notices: tuple[Notice, ...]) -> list[dict[str, Any]]:
+    """`data.notices`: the values that each rests on as an object."""
+    return [{**encode(notice), "values": dict(notice.values)} for notice in notices]
 
 
 def hardware_from_document(document: object, where: str) -> Hardware:

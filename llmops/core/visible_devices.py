@@ -6,13 +6,17 @@ CUDA gives a process a single instance, however many there are (NVIDIA's MIG use
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from llmops.core.hardware import Gpu
+from llmops.core.hardware import Gpu, Hardware, Observation
 
 _VARIABLES = {
     "nvidia": ("CUDA_VISIBLE_DEVICES",),
     "amd": ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
 }
+# Beginnings of the names that engines give their devices -> whose devices these can be; others serve every vendor's.
+_BACKENDS = {"CUDA": "nvidia", "ROCm": "amd", "HIP": "amd"}
+_OTHER_BUILD = "this build of the engine uses devices of another vendor"
 _NOT_CHOSEN = "not among the devices that {} names"
 _ONE_INSTANCE = "CUDA gives a process one instance of a divided card; name another one in CUDA_VISIBLE_DEVICES"
 _BESIDE_INSTANCE = "CUDA does not use whole cards and instances of a divided card together"
@@ -71,3 +75,35 @@ def _one_instance(gpus: tuple[Gpu, ...]) -> tuple[tuple[Gpu, ...], tuple[tuple[G
         return whole, tuple((gpu, _BESIDE_INSTANCE) for gpu in instances)
     rest = tuple((gpu, _ONE_INSTANCE) for gpu in instances[1:])
     return (instances[0],), (*rest, *((gpu, _BESIDE_INSTANCE) for gpu in whole))
+
+
+def served_by(hardware: Hardware, accelerators: tuple[str, ...] | None) -> Hardware:
+    """The hardware with the cards that an engine with these devices uses (None: unknown, () a build without any).
+
+    One build serves one vendor; where it is unknown which, the vendor with the most memory counts.
+    """
+    vendors = {gpu.vendor for gpu in hardware.gpus}
+    if accelerators is None:
+        wanted = {max(sorted(vendors), key=lambda vendor: _total_bytes(hardware.gpus, vendor))} if vendors else vendors
+    else:
+        named = {next((v for start, v in _BACKENDS.items() if name.startswith(start)), None) for name in accelerators}
+        wanted = vendors if None in named else {vendor for vendor in named if vendor}
+    left = tuple(gpu for gpu in hardware.gpus if gpu.vendor in wanted)
+    if left == hardware.gpus or accelerators == ():
+        return hardware
+    out = tuple(gpu for gpu in hardware.gpus if gpu not in left)
+    first = len(hardware.other_gpus)
+    notes = tuple(
+        Observation(f"other_gpus[{first + place}]", f"{gpu.name} is not counted", _OTHER_BUILD)
+        for place, gpu in enumerate(out)
+    )
+    return replace(
+        hardware,
+        gpus=left,
+        other_gpus=(*hardware.other_gpus, *out),
+        observations=(*hardware.observations, *notes),
+    )
+
+
+def _total_bytes(gpus: tuple[Gpu, ...], vendor: str) -> int:
+    return sum(gpu.total_bytes or 0 for gpu in gpus if gpu.vendor == vendor)

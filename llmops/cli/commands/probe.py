@@ -20,7 +20,8 @@ def command(session: Session, /, *, bandwidth: bool, snapshot: str | None) -> Re
 
     Nothing is guessed: what could not be observed is listed with the reason. `--output json` is what --hardware reads.
     """
-    from llmops.core.documents import hardware_document
+    from llmops.core.documents import hardware_document, notice_documents
+    from llmops.core.notices import hardware_notices
     from llmops.probe import read_hardware
 
     with reading_host(snapshot) as host:
@@ -33,4 +34,5 @@ def command(session: Session, /, *, bandwidth: bool, snapshot: str | None) -> Re
 
         return hardware_text(hardware, with_sources=session.verbose)
 
-    return Result("probe", Status.OK, data={"hardware": hardware_document(hardware)}, text=text)
+    data = {"hardware": hardware_document(hardware), "notices": notice_documents(hardware_notices(hardware))}
+    return Result("probe", Status.OK, data=data, text=text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmops.cli.text.layout import faint, heading, pairs, sections, table
 from llmops.core.hardware import Bandwidth, Cpu, Gpu, Hardware, Memory, Swap
+from llmops.core.notices import hardware_notices
 from llmops.core.units import format_bytes, format_rate
 
 _UNKNOWN = "not observed"
@@ -17,6 +18,7 @@ def hardware_text(hardware: Hardware, *, with_sources: bool = False) -> str:
             heading("Memory") + "\n" + pairs((*_memory_rows(hardware.memory), *_swap_rows(hardware.swap))),
             heading("Memory bandwidth") + "\n" + pairs(_bandwidth_rows(hardware.bandwidth)),
             _gpu_text(hardware),
+            _notices_text(hardware),
             _observations_text(hardware, with_sources=with_sources),
         )
     )
@@ -91,12 +93,26 @@ def _gpu_text(hardware: Hardware) -> str:
     return f"{title}\n{rows}{driver}"
 
 
+def _notices_text(hardware: Hardware) -> str:
+    rows = [(notice.code, notice.message) for notice in hardware_notices(hardware)]
+    return heading("To know") + "\n" + pairs(rows) if rows else ""
+
+
 def _gpu_row(gpu: Gpu) -> tuple[str, ...]:
     capability = ".".join(str(part) for part in gpu.compute_capability) if gpu.compute_capability else "-"
     rate = format_rate(gpu.bandwidth_bytes_per_second) if gpu.bandwidth_bytes_per_second else "-"
     sizes = ("-" if size is None else format_bytes(size) for size in (gpu.total_bytes, gpu.free_bytes))
-    name = f"{gpu.name} (memory shared with the host)" if gpu.unified else gpu.name
+    name = f"{gpu.name} ({', '.join(marks)})" if (marks := _marks(gpu)) else gpu.name
     return (str(gpu.index), name, *sizes, capability, rate)
+
+
+def _marks(gpu: Gpu) -> tuple[str, ...]:
+    marks = {
+        "memory shared with the host": gpu.unified,
+        "one instance": gpu.kind == "instance",
+        "virtual": gpu.kind == "virtual",
+    }
+    return tuple(mark for mark, applies in marks.items() if applies)
 
 
 def _observations_text(hardware: Hardware, *, with_sources: bool) -> str:

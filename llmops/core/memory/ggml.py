@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmops.core.errors import UnreadableInput
 from llmops.core.hardware import Gpu, Hardware
@@ -67,7 +67,8 @@ def budgets(
     cards = tuple((gpu, card_budget(gpu, position, demand)) for position, gpu in enumerate(used))
     shared = tuple(budget for gpu, budget in cards if gpu.unified)
     own = tuple(budget for gpu, budget in cards if not gpu.unified)
-    return (host_budget(hardware, demand, shared), *own)
+    held = sum(gpu.held_by_engine_bytes for gpu, _ in cards if gpu.unified)
+    return (host_budget(hardware, demand, shared, held), *own)
 
 
 def card_free_bytes(gpu: Gpu) -> int:
@@ -106,17 +107,23 @@ def card_budget(gpu: Gpu, position: int, demand: Demand) -> MemoryBudget:
     )
 
 
-def host_budget(hardware: Hardware, demand: Demand, shared: tuple[MemoryBudget, ...]) -> MemoryBudget:
-    """The budget of the host, with the parts of the cards that share its memory."""
+def host_budget(
+    hardware: Hardware, demand: Demand, shared: tuple[MemoryBudget, ...], held_bytes: int = 0
+) -> MemoryBudget:
+    """The budget of the host, with the parts of the cards that share its memory.
+
+    `held_bytes` is what the tuned engine holds through such cards. A driver may let a card map less than the host has.
+    """
     usable = hardware.memory.usable_bytes
     if usable is None:
         raise UnreadableInput(
             "the memory of this machine is unknown", hint="give it with --ram and --ram-available, such as 8GiB"
         )
     total = hardware.memory.total_bytes if hardware.memory.total_bytes is not None else usable
+    usable = min(usable + held_bytes, max(total, usable))
     ranges = tuple(with_shared(part, shared) for part in host_ranges(demand))
     high = {name: value for name, _, value, _ in ranges}
-    return MemoryBudget(
+    budget = MemoryBudget(
         device="host",
         total_bytes=total,
         available_bytes=usable,
@@ -127,6 +134,16 @@ def host_budget(hardware: Hardware, demand: Demand, shared: tuple[MemoryBudget, 
         ranges=ranges,
         **high,
     )
+    return _within_reach(budget, shared)
+
+
+def _within_reach(budget: MemoryBudget, shared: tuple[MemoryBudget, ...]) -> MemoryBudget:
+    """Available is at most what the cards reach, and beside that what the host's own parts take."""
+    if not shared:
+        return budget
+    on_cards = sum(card.used_bytes - card.reserve_bytes for card in shared)
+    reach = sum(card.available_bytes for card in shared)
+    return replace(budget, available_bytes=min(budget.available_bytes, reach + budget.used_bytes - on_cards))
 
 
 def host_weights(demand: Demand) -> int:

@@ -99,6 +99,29 @@ def test_a_card_that_shares_the_hosts_memory_has_no_budget_of_its_own() -> None:
     assert host.runtime_bytes > alone.runtime_bytes
 
 
+def test_a_card_may_map_less_of_the_hosts_memory_than_there_is() -> None:
+    (whole,) = budgets(with_cards(card(0, 7, unified=True)), QWEN_8B, SETTINGS)
+    (host,) = budgets(with_cards(card(0, 4, unified=True)), QWEN_8B, SETTINGS)
+    own = host_only_bytes(host)
+    assert host.available_bytes == 4 * GIB + own, "4 GiB for the card's parts, beside them the host's own"
+    assert host.used_bytes == whole.used_bytes
+    assert host.free_bytes < whole.free_bytes
+
+
+def host_only_bytes(host: MemoryBudget) -> int:
+    """The host's parts of a budget, those of a card that holds all layers taken away."""
+    on_card = with_cards(replace(card(0, 23), unified=False))
+    (gpu,) = (budget for budget in budgets(on_card, QWEN_8B, SETTINGS) if budget.device == "gpu0")
+    return host.used_bytes - (gpu.used_bytes - gpu.reserve_bytes)
+
+
+def test_what_the_tuned_engine_holds_through_a_card_comes_back_to_the_host() -> None:
+    busy = Hardware(memory=Memory(total_bytes=8 * GIB, available_bytes=3 * GIB))
+    held = replace(card(0, 3, unified=True), held_by_engine_bytes=4 * GIB)
+    (host,) = budgets(replace(busy, gpus=(held,)), QWEN_8B, SETTINGS)
+    assert host.available_bytes == 7 * GIB
+
+
 def test_memory_held_by_the_tuned_engine_counts_as_free() -> None:
     held = replace(card(0, 4), held_by_engine_bytes=16 * GIB)
     assert by_device(with_cards(held), QWEN_8B, SETTINGS)["gpu0"].available_bytes == 20 * GIB
