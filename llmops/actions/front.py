@@ -15,6 +15,7 @@ from llmops.core.files import Change
 from llmops.core.plan import Plan
 from llmops.core.serialization import decode, encode
 from llmops.core.verification import VerificationReport
+from llmops.engines import ENGINES
 from llmops.engines.base import InForce
 from llmops.front import Address, FrontSpec
 from llmops.host import Host, MutableHost
@@ -57,6 +58,21 @@ def applied_front(host: Host) -> FrontSpec | None:
 def verify_front(host: Host, spec: FrontSpec, *, engine_slots: int | None) -> VerificationReport:
     """Everything of the front that can be seen; nothing is changed and no request takes a slot."""
     return VerificationReport(front.front_checks(host, spec, engine_slots=engine_slots))
+
+
+def verify_applied_front(host: Host) -> VerificationReport | None:
+    """The front that llmops applied, against what is in force; None where it applied none."""
+    spec = applied_front(host)
+    return None if spec is None else verify_front(host, spec, engine_slots=_slots_of(host, spec.engine))
+
+
+def _slots_of(host: Host, name: str) -> int | None:
+    """The slots that the engine really has, None where it does not say."""
+    for engine in ENGINES:
+        if engine.name == name:
+            for installation in engine.detect(host)[:1]:
+                return engine.in_force(host, installation).slots
+    return None
 
 
 def ways_around(host: Host, spec: FrontSpec) -> tuple[str, ...]:

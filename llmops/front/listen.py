@@ -50,7 +50,7 @@ class Address:
 def parse_listen(text: str) -> Address:
     """ADDRESS:PORT as typed; raise UsageError for anything that leaves open who may connect."""
     host, colon, port = text.strip().rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
+    if not colon or not host or not (port.isascii() and port.isdecimal()) or not 1 <= int(port) <= 65535:
         raise UsageError(f"{text!r} is no address and port to listen on", hint=_EXAMPLE)
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if ":" in bare and bare == host:

@@ -224,7 +224,7 @@ class FakeMachine(Unused):
         verb, unit = words[1], words[-1]
         if verb == "daemon-reload":
             self.reload()
-        elif verb == "restart":
+        elif verb == "restart" or (verb == "reload-or-restart" and unit not in self.running):
             return self.start(unit)
         elif verb == "stop":
             self.running.pop(unit, None)
@@ -235,7 +235,7 @@ class FakeMachine(Unused):
             self.enabled.add(unit)
         elif verb == "disable":
             self.enabled.discard(unit)
-        elif verb != "reset-failed":
+        elif verb not in {"reset-failed", "reload-or-restart"}:
             raise AssertionError(f"a command that nobody expected: {words}")
         return 0
 

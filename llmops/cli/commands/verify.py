@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,10 @@ from llmops.cli.session import Session
 from llmops.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from llmops.core.plan import Plan
+    from collections.abc import Mapping
+
+    from llmops.core.plan import MeasuredRates, Plan
+    from llmops.core.verification import VerificationReport
     from llmops.host import Host
 
 
@@ -26,28 +29,46 @@ def command(session: Session, /, *, plan_file: str | None, snapshot: str | None)
     """Compare what is in force with the last applied plan.
 
     Nothing is changed; two test requests are sent. Unit, running process, listener, the engine's own word, memory,
-    swap, and whether two requests really run together. Exit code 3 when a check fails; what could not be seen is never
-    a pass.
+    swap, and whether two requests really run together; the front too, where one was applied. Exit code 3 when a check
+    fails; what could not be seen is never a pass.
     """
-    from llmops.actions.verify import verify
-    from llmops.cli.saved import installed_for
     from llmops.cli.trying import problems, report_data, report_text
-    from llmops.core.documents import plan_document
 
     with reading_host(snapshot) as host:
-        plan = _expected(host, plan_file)
-        engine, installation = installed_for(host, plan)
-        verified = verify(host, engine, installation, plan, progress=session.progress)
-    data = {**plan_document(plan), **report_data(verified.report, verified.rates)}
+        report, rates, planned = _verified(host, session, plan_file, live=snapshot is None)
+    data = {**planned, **report_data(report, rates)}
 
     def text() -> str:
-        return report_text(verified.report, verified.rates, verbose=session.verbose)
+        return report_text(report, rates, verbose=session.verbose)
 
     hint = "put the plan in force again: llmops tune --apply; or go back: llmops rollback"
-    problem = problems(verified.report, "what is in force is not the plan", hint)
+    problem = problems(report, "what is in force is not the plan", hint)
     if problem is not None:
         return failed("verify", problem, data=data, text=text)
     return Result("verify", Status.OK, data=data, text=text)
+
+
+def _verified(
+    host: Host, session: Session, plan_file: str | None, *, live: bool
+) -> tuple[VerificationReport, MeasuredRates | None, Mapping[str, Any]]:
+    """The checks of the plan and of the front; of the front alone where the plan in force is not of llmops."""
+    from llmops.actions.front import verify_applied_front
+    from llmops.actions.verify import verify
+    from llmops.cli.saved import installed_for
+    from llmops.core.documents import plan_document
+    from llmops.core.verification import VerificationReport
+
+    front = verify_applied_front(host) if live else None
+    try:
+        plan = _expected(host, plan_file)
+    except UsageError:
+        if front is None or plan_file is not None:
+            raise
+        return front, None, {}
+    engine, installation = installed_for(host, plan)
+    verified = verify(host, engine, installation, plan, progress=session.progress)
+    checks = (*verified.report.checks, *(front.checks if front else ()))
+    return VerificationReport(checks), verified.rates, plan_document(plan)
 
 
 def _expected(host: Host, plan_file: str | None) -> Plan:
