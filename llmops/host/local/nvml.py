@@ -37,11 +37,16 @@ def read_gpus() -> GpuReading:
     except pynvml.NVMLError as error:
         return GpuReading(*_init_outcome(pynvml, error))
     try:
-        return _Reader(pynvml).reading()
+        return read_reading(pynvml)
     except pynvml.NVMLError as error:
         return GpuReading("failed", f"NVML: {error}")
     finally:
         _shut_down(pynvml)
+
+
+def read_reading(pynvml: Any) -> GpuReading:
+    """Every card that this module, whose library is started, shows; raise its NVMLError where nothing can be read."""
+    return _Reader(pynvml).reading()
 
 
 def _shut_down(pynvml: Any) -> None:
