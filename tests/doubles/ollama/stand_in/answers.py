@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .options import merge
+from .gate import ClientGone
+from .options import Options, merge
 from .prompts import engine_request
 from .runner import Runner
-from .scheduler import ClientGone, Scheduler
+from .scheduler import Scheduler
 from .settings import FOREVER_NANOSECONDS, SECOND, Settings, parse_duration
 from .store import Model
 
@@ -70,7 +71,7 @@ class Service:
     scheduler: Scheduler
     total_vram: int
 
-    def carry_out(self, work: Work) -> Iterator[Part]:
+    def carry_out(self, work: Work) -> Generator[Part, None, None]:
         """The parts of the reply; the first comes when the engine has its first token."""
         began = time.monotonic()
         keep_alive = keep_alive_of(work.body)
@@ -84,20 +85,21 @@ class Service:
             if work.only_loads:
                 yield Part("", {"done_reason": "load"})
                 return
-            for part in self._in_slot(runner, work):
+            for part in self._in_slot(runner, options, work):
                 if part.final is None:
                     yield part
                 else:
                     total = {"total_duration": _ns(time.monotonic() - began), "load_duration": _ns(load)}
                     yield Part(part.text, {**part.final, **total})
 
-    def _in_slot(self, runner: Runner, work: Work) -> Iterator[Part]:
-        path, request = engine_request(runner, work.messages, work.raw)
-        if not runner.gate.enter(work.gone):
-            raise ClientGone
+    def _in_slot(self, runner: Runner, options: Options, work: Work) -> Iterator[Part]:
+        path, request = engine_request(runner, options, work.messages, work.raw)
+        runner.gate.enter(work.gone)
         try:
-            with runner.stream(path, request) as events:
+            with runner.stream(path, request, work.gone) as events:
                 yield from (_chat_parts if "messages" in request else _completion_parts)(events, self.settings)
+            if work.gone():
+                raise ClientGone
         finally:
             runner.gate.leave()
 

@@ -7,6 +7,10 @@ from collections import deque
 from collections.abc import Callable
 
 
+class ClientGone(Exception):
+    """The client closed the connection."""
+
+
 class Gate:
     """A semaphore that keeps the order of arrival."""
 
@@ -15,18 +19,17 @@ class Gate:
         self._lock = threading.Lock()
         self._waiting: deque[threading.Event] = deque()
 
-    def enter(self, gone: Callable[[], bool]) -> bool:
-        """Wait for a slot; False when the client left first, and its place is free again."""
+    def enter(self, gone: Callable[[], bool]) -> None:
+        """Wait for a slot; ClientGone when the client left first, and its place is free again."""
         with self._lock:
             if self._free and not self._waiting:
                 self._free -= 1
-                return True
+                return
             turn = threading.Event()
             self._waiting.append(turn)
         while not turn.wait(0.1):
             if gone() and self._give_up(turn):
-                return False
-        return True
+                raise ClientGone
 
     def leave(self) -> None:
         """Pass the slot to the next in line."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import log
+from .options import Options
 from .runner import ChildError, Runner
 
 TOO_LONG = (
@@ -33,9 +34,8 @@ def fit_messages(runner: Runner, messages: Messages) -> Messages:
     return system + others
 
 
-def cut(runner: Runner, prompt: list[int]) -> list[int]:
+def cut(runner: Runner, options: Options, prompt: list[int]) -> list[int]:
     """The prompt, without its middle where it is too long; ChildError where it is refused."""
-    options = runner.options
     most = options.context - 1 if runner.settings.traits.wraps_llama_server else options.context
     if len(prompt) <= most:
         return prompt
@@ -49,15 +49,15 @@ def cut(runner: Runner, prompt: list[int]) -> list[int]:
     return prompt[:keep] + prompt[len(prompt) - (new - keep) :]
 
 
-def engine_request(runner: Runner, messages: Messages, raw: str | None) -> tuple[str, dict[str, Any]]:
+def engine_request(runner: Runner, options: Options, messages: Messages, raw: str | None) -> tuple[str, dict[str, Any]]:
     """The path and the body for the engine; `raw` is a prompt without a template."""
     if messages:
         messages = fit_messages(runner, messages)
-    sampling = runner.options.sampling()
+    sampling = options.sampling()
     rendered_here = runner.model.text("template") or not runner.settings.traits.wraps_llama_server
     if raw is None and not rendered_here:
         sampling["max_tokens"] = sampling.pop("n_predict")
         usage = {"include_usage": True}
         return "/v1/chat/completions", {**sampling, "messages": messages, "stream": True, "stream_options": usage}
     text = raw if raw is not None else _render(runner, messages)
-    return "/completion", {**sampling, "prompt": cut(runner, tokens(runner, text)), "stream": True}
+    return "/completion", {**sampling, "prompt": cut(runner, options, tokens(runner, text)), "stream": True}

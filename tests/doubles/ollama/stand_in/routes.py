@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 from . import listings, log, openai
 from .answers import Part, Service, Work, keep_alive_of, now
+from .gate import ClientGone
 from .http_handler import EVENTS, NDJSON, ApiError, Handler, is_local_name
 from .runner import ChildError, LoadError
-from .scheduler import Busy, ClientGone
+from .scheduler import Busy
 from .store import Model, Store
 
 _LOOPBACK = ("127.", "::1", "localhost")
@@ -119,12 +121,12 @@ class Routes(Handler):
         name = str(body["model"])
         if body.get("stream"):
             usage = bool((body.get("stream_options") or {}).get("include_usage"))
-            self._send_all(openai.events(name, parts, usage=usage), EVENTS)
+            self._send_all(openai.events(name, parts, usage=usage), EVENTS, parts)
             return
         text, final = _joined(parts)
         self.send_document(200, openai.whole(name, text, final))
 
-    def _parts(self, work: Work) -> Iterator[Part]:
+    def _parts(self, work: Work) -> Generator[Part, None, None]:
         keep_alive_of(work.body)
         return self.service.carry_out(work)
 
@@ -133,14 +135,15 @@ class Routes(Handler):
         parts = self._parts(work)
         if body.get("stream") is not False:
             lines = (f"{_line(_chunk(name, form, part))}\n" for part in parts)
-            self._send_all(lines, NDJSON)
+            self._send_all(lines, NDJSON, parts)
             return
         text, final = _joined(parts)
         self.send_document(200, _chunk(name, form, Part(text, final)))
 
-    def _send_all(self, lines: Iterator[str], kind: str) -> None:
-        for line in lines:
-            self.send_part(line, kind)
+    def _send_all(self, lines: Iterator[str], kind: str, parts: Generator[Part, None, None]) -> None:
+        with contextlib.closing(parts):  # a client that leaves frees its slot at once
+            for line in lines:
+                self.send_part(line, kind)
         self.end_stream()
 
 
@@ -154,7 +157,8 @@ def _chunk(name: str, form: Callable[[str], dict[str, Any]], part: Part) -> dict
 
 
 def _joined(parts: Iterator[Part]) -> tuple[str, Mapping[str, Any]]:
-    text, final = "", {}  # type: str, Mapping[str, Any]
+    text = ""
+    final: Mapping[str, Any] = {}
     for part in parts:
         text, final = text + part.text, part.final or final
     return text, final

@@ -10,11 +10,11 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import log
-from .gate import Gate
+from .gate import ClientGone, Gate
 from .launch import child_launch, runner_launch
 from .options import Options
 from .settings import FOREVER_NANOSECONDS, SECOND, Settings
@@ -22,6 +22,10 @@ from .store import Model
 
 _BUFFER = re.compile(r"(\S+)\s+(?:model|KV|compute|output|RS) buffer size\s*=\s*([\d.]+) MiB")
 _STOP_SECONDS = 5.0
+STOPPED = (
+    "model runner has unexpectedly stopped, this may be due to resource limitations or an internal error, "
+    "check ollama server logs for details"
+)
 
 
 class LoadError(Exception):
@@ -151,17 +155,32 @@ class Runner:
         return json.loads(content)
 
     @contextlib.contextmanager
-    def stream(self, path: str, body: object) -> Iterator[Iterator[dict[str, Any]]]:
-        """The events of a streamed answer; leaving early ends it."""
+    def stream(self, path: str, body: object, gone: Callable[[], bool]) -> Iterator[Iterator[dict[str, Any]]]:
+        """The events of a streamed answer. ClientGone when the client leaves, also before the first of them."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        ended = threading.Event()
         try:
             connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+            threading.Thread(target=_watch, args=(connection.sock, gone, ended), daemon=True).start()
             answer = connection.getresponse()
             if answer.status != 200:
                 raise ChildError(answer.status, _message(answer.read()))
             yield _events(answer)
+        except (OSError, http.client.HTTPException) as error:
+            if gone():
+                raise ClientGone from error
+            raise ChildError(500, STOPPED) from error
         finally:
+            ended.set()
             connection.close()
+
+
+def _watch(connection: socket.socket, gone: Callable[[], bool], ended: threading.Event) -> None:
+    while not ended.wait(0.1):
+        if gone():
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            return
 
 
 def _events(answer: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .gate import ClientGone
 from .memory import refusal
 from .options import Options, slots
 from .runner import LoadError, Runner
@@ -23,10 +24,6 @@ BUSY = "server busy, please try again.  maximum pending requests exceeded"
 
 class Busy(Exception):
     """Too many requests wait for a load."""
-
-
-class ClientGone(Exception):
-    """The client closed the connection."""
 
 
 class _Pending:
