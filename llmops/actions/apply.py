@@ -21,6 +21,9 @@ from llmops.host import MutableHost
 
 __all__ = ["Applied", "ApplyOptions", "apply"]
 
+# Some engines end a few seconds after they were ready, on their first real work or when a limit is met.
+STEADY_SECONDS = 10.0
+
 
 @dataclass(frozen=True)
 class Applied:
@@ -160,9 +163,12 @@ class _Run:
         unit = self.target.unit
         self.progress(f"restarting {unit}: {reason}")
         start_again(self.host, unit)
-        systemd.wait_until_ready(self.host, unit, self._ready, timeout_seconds=self.options.ready_seconds)
+        started = systemd.wait_until_ready(self.host, unit, self._ready, timeout_seconds=self.options.ready_seconds)
+        steady = self.host.monotonic() + STEADY_SECONDS
         self.progress(f"{unit} serves again; verifying")
-        return verified(self.verify(self.target.installation))
+        report = verified(self.verify(self.target.installation))
+        systemd.stay_up(self.host, unit, started, until_seconds=steady)
+        return report
 
 
 def unit_before(unit: str, state: systemd.UnitState) -> checkpoint.UnitBefore:

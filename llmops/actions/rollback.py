@@ -10,7 +10,7 @@ from llmops.actions.apply import start_again, unit_before
 from llmops.actions.recovery import require_root
 from llmops.actions.serving import drain, serves
 from llmops.checkpoint import Checkpoint
-from llmops.core.errors import ConflictingSetting, UsageError
+from llmops.core.errors import RollbackFailed, UsageError
 from llmops.core.files import Change
 from llmops.engines.base import Engine, Installation
 from llmops.host import Host, MutableHost
@@ -42,14 +42,15 @@ def rollback(
 ) -> WentBack:
     """Take back the last change, or every change after number `to` (0: all of them).
 
-    Raise UsageError where there is nothing to take back, ConflictingSetting where a file was edited since,
+    Raise UsageError where there is nothing to take back, RollbackFailed where a file was edited since,
     RolledBack where the old state does not come up (the newer one is back then).
     """
     require_root(host, "take a change back")
     systemd.require_systemd(host)
     with checkpoint.locked(host):
         unfinished = checkpoint.recover(host)
-        if unfinished is not None and to is None:
+        # A rollback that was cut short is undone like anything else, and then done: it is still what is wanted.
+        if unfinished is not None and unfinished.kind == "apply" and to is None:
             ran = unfinished.unit.ran
             return WentBack(unfinished.unit.name, (unfinished.identifier,), unfinished.changes, None, ran)
         chosen = _chosen(checkpoint.read_checkpoints(host), to)
@@ -87,7 +88,7 @@ def _record(host: Host, chosen: tuple[Checkpoint, ...]) -> Checkpoint:
     ]
     edited = [path for path, _, _, expected in wanted if checkpoint.read_content(host, path) != expected]
     if edited:
-        raise ConflictingSetting(
+        raise RollbackFailed(
             f"{', '.join(edited)} was edited since llmops wrote it",
             hint="nothing was changed: undo that edit or move it away, then run this again",
         )

@@ -74,8 +74,17 @@ def _restore(host: MutableHost, checkpoint: Checkpoint, *, at_boot: bool) -> tup
     edited = [change.path for change in reversed(checkpoint.changes) if not _restore_file(host, checkpoint, change)]
     for directory in reversed(checkpoint.directories):
         host.remove_directory_if_empty(directory)
-    systemd.daemon_reload(host)
+    _reload(host, unit.name)
     return tuple(edited)
+
+
+def _reload(host: MutableHost, unit: str) -> None:
+    """A systemd that refuses to read its files again is no harm while it still has them as they are now."""
+    try:
+        systemd.daemon_reload(host)
+    except LlmopsError:
+        if systemd.state(host, unit).need_daemon_reload:
+            raise
 
 
 def _restore_file(host: MutableHost, checkpoint: Checkpoint, change: Change) -> bool:

@@ -18,7 +18,7 @@ from llmops.systemd.control import (
     stop,
     unit_files,
 )
-from llmops.systemd.readiness import wait_until_ready
+from llmops.systemd.readiness import stay_up, wait_until_ready
 from llmops.systemd.syntax import (
     Assignment,
     Command,
@@ -54,6 +54,7 @@ __all__ = [
     "split_words",
     "start",
     "state",
+    "stay_up",
     "stop",
     "unit_files",
     "values",

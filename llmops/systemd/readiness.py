@@ -11,8 +11,8 @@ from llmops.systemd.control import UnitState, journal_tail, state
 POLL_SECONDS = 0.5
 
 
-def wait_until_ready(host: Host, unit: str, probe: Callable[[], bool], *, timeout_seconds: float) -> None:
-    """Return once `probe` says yes while the unit stayed up as one and the same start.
+def wait_until_ready(host: Host, unit: str, probe: Callable[[], bool], *, timeout_seconds: float) -> UnitState:
+    """Return the state of the start that serves, once `probe` says yes while the unit stayed up as one start.
 
     Raise EngineNotAnswering with the unit's last words as soon as it died, was started anew, or the time is over.
     """
@@ -22,10 +22,23 @@ def wait_until_ready(host: Host, unit: str, probe: Callable[[], bool], *, timeou
         _check_alive(host, unit, first)
         if probe():
             _check_alive(host, unit, first)  # the answer may have come from somebody else while ours was dying
-            return
+            return first
         if host.monotonic() >= deadline:
             raise _not_ready(host, unit, f"{unit} is up but was not ready to serve within {timeout_seconds:g} s")
         host.sleep(POLL_SECONDS)
+
+
+def stay_up(host: Host, unit: str, first: UnitState, *, until_seconds: float) -> None:
+    """Return at this time of Host.monotonic, or at once where it is over, if the unit is still the same start.
+
+    Raise EngineNotAnswering, as `wait_until_ready` does, as soon as it is not.
+    """
+    while True:
+        _check_alive(host, unit, first)
+        left = until_seconds - host.monotonic()
+        if left <= 0:
+            return
+        host.sleep(min(left, POLL_SECONDS))
 
 
 def _check_alive(host: Host, unit: str, first: UnitState) -> None:

@@ -71,15 +71,19 @@ def which(program: str) -> str | None:
 def write_text(path: str, text: str, *, mode: int, uid: int | None = None, gid: int | None = None) -> None:
     """Replace the file in one step: temporary file beside it, mode, owner, fsync, rename, fsync of the directory.
 
+    A file that is already so is left alone: going back must not fail because the disk is full or read-only.
     Owner and group None are those of this process. When anything fails nothing is left behind, directories included.
     """
-    target = Path(path)
+    target, content = Path(path), text.encode("utf-8")
+    # One fixed name: a run that was killed leaves at most one of these, and the next write takes it away.
+    temporary = _temporary(target)
+    if _unlinked(temporary):
+        _sync_directory(target.parent)
+    if _is_so(target, content, mode, uid, gid):
+        return
     with _parents_made(target.parent):
-        temporary = _temporary(target)
-        # One fixed name: a run that was killed leaves at most one of these, and the next write takes it away.
-        temporary.unlink(missing_ok=True)
         try:
-            _write_new(temporary, text.encode("utf-8"), mode, uid, gid)
+            _write_new(temporary, content, mode, uid, gid)
             temporary.replace(target)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -90,17 +94,15 @@ def write_text(path: str, text: str, *, mode: int, uid: int | None = None, gid: 
 def remove(path: str) -> None:
     """Remove a file durably, and what a killed write left beside it; nothing where there is none."""
     target = Path(path)
-    removed = False
-    for entry in (_temporary(target), target):
-        with contextlib.suppress(FileNotFoundError):
-            entry.unlink()
-            removed = True
+    removed = [entry for entry in (_temporary(target), target) if _unlinked(entry)]
     if removed:
         _sync_directory(target.parent)
 
 
 def remove_directory_if_empty(path: str) -> None:
     """Remove an empty directory durably; nothing where it is absent or holds something."""
+    if not os.path.lexists(path):  # see _unlinked
+        return
     try:
         Path(path).rmdir()
     except FileNotFoundError:
@@ -110,6 +112,27 @@ def remove_directory_if_empty(path: str) -> None:
             return
         raise
     _sync_directory(Path(path).parent)
+
+
+def _unlinked(entry: Path) -> bool:
+    """Remove an entry; False where there is none, which is looked at first: on a read-only disk unlink(2) and
+    rmdir(2) fail with EROFS even for what does not exist."""
+    if not os.path.lexists(entry):
+        return False
+    with contextlib.suppress(FileNotFoundError):
+        entry.unlink()
+        return True
+    return False
+
+
+def _is_so(target: Path, content: bytes, mode: int, uid: int | None, gid: int | None) -> bool:
+    try:
+        found = target.lstat()
+        same = stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) == mode
+        owned = uid in (None, found.st_uid) and gid in (None, found.st_gid)
+        return same and owned and target.read_bytes() == content
+    except OSError:
+        return False
 
 
 def _temporary(target: Path) -> Path:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from llmops import checkpoint
 from llmops.actions.history import history
 from llmops.actions.recovery import UNIT as BOOT_UNIT
 from llmops.actions.rollback import WentBack, rollback
-from llmops.core.errors import ConflictingSetting, NoPermission, RolledBack, UsageError
+from llmops.core.errors import NoPermission, RollbackFailed, RolledBack, UsageError
 from tests.unit.actions.serving_machine import DROP_IN, FRAGMENT, UNIT, ServingMachine, a_plan, installation, machine
 from tests.unit.actions.test_apply import Apply, bare_machine
 from tests.unit.fake_machine import FakeFile, Killed
@@ -89,7 +91,7 @@ def test_an_edited_file_is_not_overwritten() -> None:
     Apply(host).run()
     host.files[DROP_IN] = FakeFile("[Service]\n# mine\n")
     host.log.clear()
-    with pytest.raises(ConflictingSetting, match=r"zz-llmops\.conf was edited"):
+    with pytest.raises(RollbackFailed, match=r"zz-llmops\.conf was edited"):
         go_back(host)
     assert host.log == []
 
@@ -145,6 +147,10 @@ def test_a_rollback_killed_at_any_step_is_recovered() -> None:
         with pytest.raises(Killed):
             go_back(host)
         host.revive()
+        again = copy.deepcopy(host)
+        if len(checkpoint.read_checkpoints(again)) == 1:
+            go_back(again)
+            assert again.world() == older, "it is still what is wanted"
         checkpoint.recover(host)
         assert host.world() == (newer if len(checkpoint.read_checkpoints(host)) == 1 else older), step
 

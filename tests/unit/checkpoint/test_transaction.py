@@ -314,3 +314,20 @@ def test_two_runs_exclude_each_other() -> None:
         pytest.fail("two runs at once")
     with checkpoint.locked(host):
         assert host.is_locked
+
+
+class Refusing(FakeMachine):
+    """A systemd that does not read its files again."""
+
+    def _systemctl(self, words: tuple[str, ...]) -> int:
+        return 1 if words[1] == "daemon-reload" else super()._systemctl(words)
+
+
+def test_a_systemd_that_refuses_to_reload_still_has_the_old_files() -> None:
+    host = machine()
+    old = host.world()
+    host.__class__ = Refusing
+    with pytest.raises(RolledBack, match="daemon-reload"):
+        carry_out(host, usual_change(host))
+    assert host.world() == old
+    assert checkpoint.JOURNAL_PATH not in host.files

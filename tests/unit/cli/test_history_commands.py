@@ -88,11 +88,11 @@ def test_rollback_to_an_unknown_number_is_2(run: Run, applied: Machine) -> None:
     assert applied.log == []
 
 
-def test_rollback_over_a_later_edit_is_3_and_changes_nothing(run: Run, applied: Machine) -> None:
+def test_rollback_over_a_later_edit_is_6_and_changes_nothing(run: Run, applied: Machine) -> None:
     applied.files[DROP_IN] = FakeFile(NEW + "# mine\n")
     ran = run("rollback", "--output", "json")
-    assert (ran.exit_code, ran.envelope["status"]) == (3, "problems")
-    assert ran.envelope["errors"][0]["code"] == "conflicting_setting"
+    assert (ran.exit_code, ran.envelope["status"]) == (6, "error")
+    assert ran.envelope["errors"][0]["code"] == "rollback_failed"
     assert applied.log == []
 
 

@@ -136,3 +136,12 @@ def test_a_late_engine_has_the_time_in_its_error() -> None:
     host = loading(ready_at=5000.0)
     with pytest.raises(EngineNotAnswering, match="within 30 s"):
         systemd.wait_until_ready(host, UNIT, host.probe, timeout_seconds=30)
+
+
+def test_a_start_that_ends_later_is_seen_while_it_must_stay_up() -> None:
+    host = loading(dies_at=1010.0)
+    first = systemd.wait_until_ready(host, UNIT, host.probe, timeout_seconds=60)
+    systemd.stay_up(host, UNIT, first, until_seconds=host.monotonic() + 2.0)
+    with pytest.raises(EngineNotAnswering, match="crashed and was started again"):
+        systemd.stay_up(host, UNIT, first, until_seconds=host.monotonic() + 60.0)
+    assert host.seconds < 1011.0

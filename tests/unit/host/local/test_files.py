@@ -103,3 +103,26 @@ def test_absent_things_raise_what_python_raises(tmp_path: Path) -> None:
             ask(tmp_path / "absent")
     with pytest.raises(NotADirectoryError):
         HOST.list_directory(__file__)
+
+
+def test_a_file_that_is_already_so_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file.conf"
+    HOST.write_text(path, "same\n", mode=0o640)
+    left_by_a_killed_write = tmp_path / f".file.conf{files.TEMPORARY_SUFFIX}"
+    left_by_a_killed_write.write_text("half")
+    before = path.stat()
+    HOST.write_text(path, "same\n", mode=0o640)
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert everything(tmp_path) == ["file.conf"]
+    HOST.write_text(path, "same\n", mode=0o600)
+    assert HOST.status(path).mode == 0o600
+
+
+def test_what_is_not_there_needs_no_writable_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_only(*_arguments: object, **_keywords: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "unlink", read_only)
+    monkeypatch.setattr(os, "rmdir", read_only)
+    HOST.remove("/nowhere/file.conf")
+    HOST.remove_directory_if_empty("/nowhere")
