@@ -16,7 +16,7 @@ from llmops.core.plan import Plan
 from llmops.core.serialization import decode, encode
 from llmops.core.verification import VerificationReport
 from llmops.engines import ENGINES
-from llmops.engines.base import InForce
+from llmops.engines.base import Engine, InForce, Installation
 from llmops.front import Address, FrontSpec
 from llmops.host import Host, MutableHost
 from llmops.state import read_applied_document
@@ -33,16 +33,25 @@ def spec_of(plan: Plan, in_force: InForce, listen: Address) -> FrontSpec:
     return front.front_spec(plan, front.address_of_url(url), listen)
 
 
-def require_engine(plan: Plan, in_force: InForce) -> None:
+def slots_in_force(engine: Engine, installation: Installation, in_force: InForce) -> int | None:
+    """How many the engine serves at once, None where it does not say.
+
+    Its settings are asked first: an Ollama that has unloaded its model, or loaded one for embeddings, shows no slots.
+    """
+    served = engine.served(in_force, installation)
+    return in_force.slots if served is None else served.values.slots
+
+
+def require_engine(plan: Plan, in_force: InForce, slots: int | None) -> None:
     """Raise where the engine does not run as planned: a front with other numbers than the engine's bounds nothing."""
-    if in_force.url is None or in_force.slots is None:
+    if in_force.url is None or slots is None:
         raise EngineNotAnswering(
             f"{plan.engine} does not serve, so nothing would answer behind the front",
             hint="make the plan live first: llmops tune --apply",
         )
-    if in_force.slots != plan.slots:
+    if slots != plan.slots:
         raise ProblemsFound(
-            f"{plan.engine} serves {in_force.slots} at once and the plan says {plan.slots}; nothing was changed",
+            f"{plan.engine} serves {slots} at once and the plan says {plan.slots}; nothing was changed",
             hint="make the plan live first: llmops tune --apply; then apply the front",
         )
 
@@ -71,7 +80,7 @@ def _slots_of(host: Host, name: str) -> int | None:
     for engine in ENGINES:
         if engine.name == name:
             for installation in engine.detect(host)[:1]:
-                return engine.in_force(host, installation).slots
+                return slots_in_force(engine, installation, engine.in_force(host, installation))
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llmops.cli.planning import change_documents, planned_for
@@ -15,9 +16,20 @@ if TYPE_CHECKING:
     from llmops.actions.apply import Applied
     from llmops.cli.session import Session
     from llmops.core.plan import Plan
-    from llmops.engines.base import InForce
+    from llmops.engines.base import Engine, InForce, Installation
     from llmops.front import FrontSpec
     from llmops.host import MutableHost
+
+
+@dataclass(frozen=True)
+class _Behind:
+    """The engine behind the front as it runs now, and its plan."""
+
+    engine: Engine
+    installation: Installation
+    in_force: InForce
+    plan: Plan
+
 
 _NOT_FOR_A_FRONT = ("take_over", "install_unit", "drain_seconds")
 
@@ -37,7 +49,8 @@ def apply_front_planned(
     _require_alone(flags, listen)
     recovered = recover_first(host, session.progress)
     planned, _ = planned_for(host, flags, session, live=True, replan=replan)
-    return _apply(host, session, planned.plan, planned.in_force, listen=str(listen), recovered=recovered)
+    behind = _Behind(planned.engine, planned.installation, planned.in_force, planned.plan)
+    return _apply(host, session, behind, listen=str(listen), recovered=recovered)
 
 
 def apply_front_saved(
@@ -51,7 +64,8 @@ def apply_front_saved(
     plan = plan_from_file(plan_file)
     recovered = recover_first(host, session.progress)
     engine, installation = installed_for(host, plan)
-    return _apply(host, session, plan, engine.in_force(host, installation), listen=str(listen), recovered=recovered)
+    behind = _Behind(engine, installation, engine.in_force(host, installation), plan)
+    return _apply(host, session, behind, listen=str(listen), recovered=recovered)
 
 
 def _require_alone(flags: Mapping[str, Any], listen: str | None) -> None:
@@ -65,20 +79,17 @@ def _require_alone(flags: Mapping[str, Any], listen: str | None) -> None:
         raise UsageError(f"{', '.join(typed)} is for the engine, not for its front", hint="leave it out")
 
 
-def _apply(
-    host: MutableHost, session: Session, plan: Plan, in_force: InForce, *, listen: str, recovered: int | None
-) -> Result:
-    from llmops.actions.front import FrontOptions, apply_front, require_engine, spec_of, ways_around
+def _apply(host: MutableHost, session: Session, behind: _Behind, *, listen: str, recovered: int | None) -> Result:
+    from llmops.actions.front import FrontOptions, apply_front, require_engine, slots_in_force, spec_of, ways_around
     from llmops.front import parse_listen
 
-    data: dict[str, Any] = {**plan_document(plan), "recovered": recovered}
+    data: dict[str, Any] = {**plan_document(behind.plan), "recovered": recovered}
     try:
-        require_engine(plan, in_force)
-        spec = spec_of(plan, in_force, parse_listen(listen))
+        slots = slots_in_force(behind.engine, behind.installation, behind.in_force)
+        require_engine(behind.plan, behind.in_force, slots)
+        spec = spec_of(behind.plan, behind.in_force, parse_listen(listen))
         data["front"] = encode(spec)
-        applied = apply_front(
-            host, spec, options=FrontOptions(), engine_slots=in_force.slots, progress=session.progress
-        )
+        applied = apply_front(host, spec, options=FrontOptions(), engine_slots=slots, progress=session.progress)
     except LlmopsError as error:
         return failed("apply", error, data=data)
     again = recovered if applied.recovered is None else applied.recovered

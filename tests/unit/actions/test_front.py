@@ -272,11 +272,13 @@ def test_what_stands_in_the_way_is_said_before_anything_changes() -> None:
 
 def test_a_front_needs_an_engine_that_runs_as_planned() -> None:
     plan = a_plan(slots=4)
-    require_engine(plan, InForce(url="http://127.0.0.1:8080", slots=4))
+    require_engine(plan, InForce(url="http://127.0.0.1:8080", slots=4), 4)
     with pytest.raises(EngineNotAnswering):
-        require_engine(plan, InForce())
+        require_engine(plan, InForce(), 4)
+    with pytest.raises(EngineNotAnswering):
+        require_engine(plan, InForce(url="http://127.0.0.1:8080"), None)
     with pytest.raises(ProblemsFound, match="serves 1 at once and the plan says 4"):
-        require_engine(plan, InForce(url="http://127.0.0.1:8080", slots=1))
+        require_engine(plan, InForce(url="http://127.0.0.1:8080", slots=1), 1)
 
 
 def test_a_front_stands_where_the_engine_listens_or_would() -> None:
