@@ -96,7 +96,7 @@ def _apply(host: MutableHost, session: Session, behind: _Behind, *, listen: str,
     warnings = ways_around(host, spec)
     data |= {**_applied_data(applied), "recovered": again, "warnings": [*data.get("warnings", []), *warnings]}
     status = Status.CHANGED if applied.changed or again is not None else Status.OK
-    return Result("apply", status, data=data, text=lambda: _text(spec, applied, warnings, verbose=session.verbose))
+    return Result("apply", status, data=data, text=lambda: front_text(spec, applied, warnings, verbose=session.verbose))
 
 
 def _applied_data(applied: Applied) -> dict[str, Any]:
@@ -109,7 +109,8 @@ def _applied_data(applied: Applied) -> dict[str, Any]:
     }
 
 
-def _text(spec: FrontSpec, applied: Applied, warnings: tuple[str, ...], *, verbose: bool) -> str:
+def front_text(spec: FrontSpec, applied: Applied, warnings: tuple[str, ...], *, verbose: bool) -> str:
+    """What was done, who listens where now, and what to beware of, for people."""
     from llmops.cli.applying import applied_text
     from llmops.cli.text.layout import caution, sections, wrapped
 

@@ -29,7 +29,11 @@ def read_word(host: Host, spec: FrontSpec) -> Mapping[str, Any] | None:
 def serves_as(host: Host, spec: FrontSpec) -> bool:
     """True once the front that answers has these limits and reaches the engine."""
     word = read_word(host, spec)
-    return word is not None and all(word[name] == value for name, value in spec.word.items()) and word["engine_up"] == 1
+    return (
+        word is not None
+        and all(word[name] == value for name, value in spec.word.items())
+        and word.get("engine_up") == 1
+    )
 
 
 def front_checks(host: Host, spec: FrontSpec, *, engine_slots: int | None) -> tuple[Check, ...]:

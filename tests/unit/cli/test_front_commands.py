@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from llmops.actions.apply import Applied
+from llmops.cli.fronting import front_text
+from llmops.front import Address, FrontSpec
 from tests.unit.cli.conftest import Run
 from tests.unit.cli.machine import Machine
 
@@ -60,3 +63,16 @@ def test_a_front_before_nothing_is_refused(run: Run, machine: Machine, model: st
     assert ran.exit_code == 11
     assert "nothing would answer behind the front" in ran.envelope["errors"][0]["message"]
     assert machine.changes_made == 0
+
+
+def test_the_result_says_who_listens_where() -> None:
+    spec = FrontSpec("ollama", Address("127.0.0.1", 11434), Address("127.0.0.1", 8000), 4, 9, 60.0)
+    applied = Applied(changed=True, unit="llmops-front.service", checkpoint=3)
+    text = " ".join(front_text(spec, applied, (), verbose=False).split())
+    assert "listens at 127.0.0.1:8000, for this machine only; ollama stays at 127.0.0.1:11434" in text
+    assert "4 are served at once, 9 may wait 60 s" in text
+    assert "llmops rollback" in text
+    opened = FrontSpec("ollama", spec.server, Address("0.0.0.0", 8000), 4, 9, 60.0)
+    text = front_text(opened, applied, ("no password",), verbose=False)
+    assert "for other machines too" in " ".join(text.split())
+    assert "no password" in text
