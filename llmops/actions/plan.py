@@ -6,19 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from llmops.actions.keep import Kept, keep_applied, keep_served
+from llmops.actions.together import load_more, memory_of
 from llmops.core.errors import UsageError
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
-from llmops.core.plan import Fixed, Plan, Policy
+from llmops.core.plan import Fixed, MemoryModel, Plan, Policy
 from llmops.core.problem import Problem
 from llmops.core.sizing import size, size_explicit
 from llmops.core.throughput import Rates, predict_rates, rates_from_measured
 from llmops.core.version import Version
+from llmops.core.visible_devices import served_by
 from llmops.core.workload import Workload
 from llmops.engines import ENGINES, engine_named
-from llmops.engines.base import Engine, InForce, Installation, Served
+from llmops.engines.base import Engine, InForce, Installation, Models, Served
 from llmops.host import Host
-from llmops.models import read_model
 from llmops.probe import read_hardware
 from llmops.probe.bandwidth import read_bandwidth
 from llmops.state import Recalled, read_applied_plan, read_rates, subject
@@ -70,14 +71,23 @@ class Planned:
 
 @dataclass(frozen=True)
 class Subject:
-    """The engine on this machine, the model it is to serve and the hardware, before any sizing."""
+    """The engine on this machine, the models it is to serve and the hardware, before any sizing."""
 
     engine: Engine
     installation: Installation
     in_force: InForce
     served: Served | None
     hardware: Hardware
-    model: ModelSpec
+    models: Models
+
+    @property
+    def model(self) -> ModelSpec:
+        """The slowest model, for which the speeds hold."""
+        return self.models.chat[0]
+
+    def memory(self, count: int) -> MemoryModel:
+        """What a shape takes with so many models in memory."""
+        return memory_of(self.engine, self.hardware, self.models, self.version, count)
 
     @property
     def version(self) -> Version | None:
@@ -91,7 +101,8 @@ def make_plan(host: Host, request: PlanRequest, *, progress: Callable[[str], Non
     problem, warnings = _problem(host, request, found)
     kept = None if request.replan else _keep(host, request, found, problem)
     if kept is None:
-        return _planned(found, size(problem), warnings)
+        plan = load_more(problem, size(problem), found.models, found.memory)
+        return _planned(found, plan, warnings)
     planned = _planned(found, kept.plan, warnings)
     return replace(planned, kept=kept.reason, changes_nothing=kept.is_users_own)
 
@@ -113,10 +124,21 @@ def find_subject(host: Host, request: PlanRequest) -> Subject:
     engine, installation = find_engine(host, request)
     present = installation.managed_by != ABSENT
     in_force = engine.in_force(host, installation) if present else InForce()
-    model = read_model(host, _model_reference(engine, request, in_force))
-    hardware = request.hardware or read_hardware(host, engine_pids=(in_force.pid,) if in_force.pid else ())
+    models = engine.models(host, request.models, installation, in_force)
+    hardware = request.hardware or _probed(host, installation, in_force)
     served = engine.served(in_force, installation) if present else None
-    return Subject(engine, installation, in_force, served, request.override(hardware), model)
+    return Subject(engine, installation, in_force, served, request.override(hardware), models)
+
+
+def _probed(host: Host, installation: Installation, in_force: InForce) -> Hardware:
+    """The machine with the cards that this engine uses, as its build and its environment let it."""
+    variables = in_force.environment if in_force.environment is not None else in_force.configured_environment
+    hardware = read_hardware(
+        host,
+        engine_pids=in_force.pids,
+        engine_environment=None if variables is None else dict(variables),
+    )
+    return served_by(hardware, installation.accelerators)
 
 
 def _measured_if_needed(host: Host, request: PlanRequest, found: Subject, progress: Callable[[str], None]) -> Subject:
@@ -131,9 +153,13 @@ def _measured_if_needed(host: Host, request: PlanRequest, found: Subject, progre
 
 
 def find_engine(host: Host, request: PlanRequest) -> tuple[Engine, Installation]:
-    """The engine asked for, or the first one installed; planning goes on without any, as if the newest were there."""
+    """The engine asked for, or the best one installed; planning goes on without any, as if the newest were there.
+
+    Of several, the one that runs is taken, then one that a unit starts, then a program that only lies on the disk.
+    """
     wanted = ENGINES if request.engine == "auto" else (engine_named(request.engine),)
     installations = [(engine, found) for engine in wanted for found in engine.detect(host)[:1]]
+    installations.sort(key=lambda pair: _rank(pair[1]))
     engine, installation = installations[0] if installations else (wanted[0], absent(wanted[0]))
     if request.engine_version is None:
         return engine, installation
@@ -149,24 +175,20 @@ def find_engine(host: Host, request: PlanRequest) -> tuple[Engine, Installation]
     return engine, replace(absent(engine), version=version, version_text=request.engine_version)
 
 
+def _rank(installation: Installation) -> tuple[bool, bool, bool, bool]:
+    """Least first; those that are alike stay in the order of ENGINES."""
+    managed_by = installation.managed_by
+    return installation.problem is not None, installation.pid is None, managed_by != "unit", managed_by == EMBEDDED
+
+
 def absent(engine: Engine) -> Installation:
     """An engine that is not on this machine."""
     return Installation(engine.name, ABSENT, (engine.name,), None, None, None, detail="not installed")
 
 
-def _model_reference(engine: Engine, request: PlanRequest, in_force: InForce) -> str:
-    if len(request.models) > 1:
-        raise UsageError(f"{engine.name} serves one model per server", hint="give --model once")
-    reference = request.models[0] if request.models else in_force.model_path
-    if reference is None:
-        raise UsageError(
-            f"no model is given and no running {engine.name} serves one", hint="give --model /path/to/model.gguf"
-        )
-    return reference
-
-
 def _problem(host: Host, request: PlanRequest, found: Subject) -> tuple[Problem, tuple[str, ...]]:
     hardware, model, installation = found.hardware, found.model, found.installation
+    engine, version = found.engine, found.version
     on_gpu = bool(hardware.gpus) and installation.accelerators != ()
     rates, warnings = _rates(host, request, found, on_gpu=on_gpu)
     if not on_gpu and not (hardware.bandwidth and hardware.bandwidth.read_bytes_per_second) and rates.measured is None:
@@ -185,12 +207,13 @@ def _problem(host: Host, request: PlanRequest, found: Subject) -> tuple[Problem,
         policy=request.policy,
         fixed=request.fixed,
         rates=rates,
-        memory=found.engine.memory_model(hardware, model, found.version),
+        memory=found.memory(1),
         on_gpu=on_gpu,
-        most_slots=found.engine.most_slots,
+        most_slots=engine.most_slots_of(model, version),
         preferred_context_tokens=preferred,
+        shaped=lambda shape: engine.shaped(shape, model, version),
     )
-    return problem, tuple(warnings)
+    return problem, (*found.models.warnings, *warnings)
 
 
 def _rates(host: Host, request: PlanRequest, found: Subject, *, on_gpu: bool) -> tuple[Rates, list[str]]:
@@ -212,5 +235,6 @@ def _keep(host: Host, request: PlanRequest, found: Subject, problem: Problem) ->
         return None
     applied = read_applied_plan(host, found.engine.name).plan
     if applied is not None:
-        return keep_applied(applied, request.fixed, problem)
+        count = applied.loaded_models
+        return keep_applied(applied, request.fixed, replace(problem, memory=found.memory(count), loaded_models=count))
     return keep_served(found.served, request.fixed, problem) if found.served else None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from llmops.core.hardware import Hardware
     from llmops.core.model import ModelSpec
 
-PLANNED_ENGINES = ("llama-server",)
+PLANNED_ENGINES = ("llama-server", "ollama")
 _EXACT_CACHE_TYPES = frozenset({"f32", "f16", "bf16"})
 
 

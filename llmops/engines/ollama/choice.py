@@ -10,6 +10,7 @@ from typing import Any
 from llmops.core.errors import LlmopsError, NoPermission, UnreadableInput, UsageError
 from llmops.core.model import ModelSpec
 from llmops.engines.base import InForce, Installation, Models
+from llmops.engines.ollama.shape import most_slots_of
 from llmops.engines.seeing import whole
 from llmops.host import Host
 from llmops.models import SUPPORTED, is_path, read_model
@@ -47,6 +48,10 @@ def choose_models(host: Host, references: tuple[str, ...], installation: Install
     if not found.chat:
         raise _nothing(found)
     chat = sorted(found.chat, key=lambda model: (model.active_weights_bytes, model.weights_bytes), reverse=True)
+    alone = [model.reference for model in chat[1:] if most_slots_of(model, installation.version) == 1]
+    if alone:
+        names = ", ".join(alone)
+        found.warnings.append(f"Ollama serves {names} one request at a time, whatever OLLAMA_NUM_PARALLEL says")
     return Models(tuple(chat), tuple(found.companions), tuple(found.warnings))
 
 

@@ -91,7 +91,7 @@ def test_words_that_exclude_each_other_are_2(run: Run, machine: Machine, words: 
     assert machine.log == []
 
 
-@pytest.mark.parametrize("engine", ["vllm", "ollama"])
+@pytest.mark.parametrize("engine", ["vllm"])
 @pytest.mark.parametrize("verb", ["plan", "size", "tune", "render", "apply"])
 def test_an_engine_of_a_later_version_is_7(run: Run, machine: Machine, model: str, verb: str, engine: str) -> None:
     ran = run(verb, "--engine", engine, "--model", model)
