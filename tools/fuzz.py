@@ -14,6 +14,7 @@ import faulthandler
 import json
 import os
 import platform
+import shutil
 import sys
 import time
 from collections import Counter
@@ -80,11 +81,6 @@ class Runner:
     record: Record
     cpu_seconds: float
 
-    @property
-    def spent(self) -> bool:
-        """Whether the processor time of this run is used up."""
-        return time.process_time() >= self.cpu_seconds
-
     def take(self, case: Case) -> None:
         """One input, every so often weighed too; a finding is saved, and the run goes on."""
         from tests.fuzz.limits import Finding
@@ -104,6 +100,15 @@ class Runner:
             self._save(case, str(finding))
         if self.record.executions % 5_000 == 0:
             self.record.write()
+        if time.process_time() >= self.cpu_seconds:
+            self._end()
+
+    def _end(self) -> None:
+        """Show the record and end at once: libFuzzer would report an ordinary exit as a crash."""
+        self.record.write()
+        print(self.record.path.read_text(encoding="utf-8"), flush=True)
+        shutil.rmtree(self.root, ignore_errors=True)
+        os._exit(1 if self.record.findings else 0)
 
     def _save(self, case: Case, what: str) -> None:
         kind = what[:120]
@@ -117,7 +122,7 @@ class Runner:
 
 
 def by_hypothesis(runner: Runner, first_seed: int) -> None:
-    """Rounds of examples, each with the next seed, until the time is spent."""
+    """Rounds of examples, each with the next seed, until the runner ends them."""
     from hypothesis import HealthCheck, Phase, given, seed, settings
 
     @settings(
@@ -129,17 +134,16 @@ def by_hypothesis(runner: Runner, first_seed: int) -> None:
     )
     @given(runner.target.cases)
     def one_round(case: Case) -> None:
-        if not runner.spent:
-            runner.take(case)
+        runner.take(case)
 
     number = first_seed
-    while not runner.spent:
+    while True:
         seed(number)(one_round)()
         number += 1
 
 
 def by_atheris(runner: Runner, first_seed: int) -> None:
-    """Guided by the coverage of the reader, from the seeds of the target; libFuzzer ends the process itself."""
+    """Guided by the coverage of the reader, from the seeds of the target, until the runner ends it."""
     atheris: Any = import_module("atheris")
 
     corpus = RECORDS / f"{runner.target.name}-corpus"
@@ -149,19 +153,10 @@ def by_atheris(runner: Runner, first_seed: int) -> None:
 
     def one(data: bytes) -> None:
         runner.take(runner.target.from_bytes(data))
-        if runner.spent:
-            finish(runner.record)
 
     options = ["-max_len=16384", f"-seed={first_seed}", "-rss_limit_mb=2048", f"-artifact_prefix={RECORDS}/"]
     atheris.Setup([sys.argv[0], str(corpus), *options, "-print_final_stats=1"], one)
     atheris.Fuzz()
-
-
-def finish(record: Record) -> None:
-    """Write the record, show it and end; at once, because libFuzzer would report an ordinary exit as a crash."""
-    record.write()
-    print(record.path.read_text(encoding="utf-8"), flush=True)
-    os._exit(1 if record.findings else 0)
 
 
 def load_target(name: str, by: str) -> Target:
@@ -191,7 +186,6 @@ def main() -> None:
     with workplace() as root:
         runner = Runner(target, root, Record(target.name, options.by), options.cpu_minutes * 60)
         (by_atheris if options.by == "atheris" else by_hypothesis)(runner, options.seed)
-    finish(runner.record)
 
 
 if __name__ == "__main__":

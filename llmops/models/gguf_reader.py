@@ -36,7 +36,8 @@ class Allowance:
 
 def unreadable(path: str, what: str, hint: str = AGAIN) -> UnreadableInput:
     """The one form of every complaint about a model file."""
-    return UnreadableInput(f"{path}: {what}", hint=hint)
+    shown = path if path.isprintable() else repr(path)  # a name can hold what moves a terminal's cursor
+    return UnreadableInput(f"{shown}: {what}", hint=hint)
 
 
 def file_bytes(host: Host, path: str) -> int:

@@ -43,7 +43,8 @@ TEXTS = (b"", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\xf0\x9f\x98\x80" * 9, b"\x
          b"general.architecture", b"token_embd.weight", b"blk.99999999.x", b"blk.\xd9\xa3.ffn_up.\xd9\xa3.weight",
          b"a" * 64, b"\xe2\x80\xae", b"split.count")  # fmt: skip
 HOLES = (0, 1 << 12, 1 << 22, 1 << 22, 1 << 40)
-ARCHITECTURES = (*sorted(RULES), "clip", "mamba", "x\x1b[2J", "", "\u202e", "general")
+UNKNOWN = ("clip", "mamba", "x\x1b[2J", "", "\u202e", "general")
+ARCHITECTURES = (*sorted(RULES), *UNKNOWN * 4)
 OWN_KEYS = (
     "block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count",
     "attention.head_count_kv", "attention.key_length", "attention.value_length", "attention.key_length_swa",

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+from llmops.core.errors import LlmopsError
 from llmops.host.local import LocalHost
 from llmops.models.gguf import read_gguf
-from tests.fuzz import gguf_inputs
+from llmops.models.ollama_store import list_models, read_manifest, read_stored_model
+from tests.fuzz import gguf_inputs, store_inputs
 from tests.fuzz.limits import Outcome, peak_bytes, under_limits
 from tests.fuzz.trees import Entry, File, lay_out
 
@@ -56,4 +58,29 @@ GGUF = Target(
     seeds=tuple(seed + b"\x16" for seed in gguf_inputs.SEEDS),
     read=lambda root, name: read_gguf(LocalHost(), str(root / name)),
 )
-TARGETS = {target.name: target for target in (GGUF,)}
+
+
+def _read_store(root: Path, name: str) -> object:
+    """Everything that is asked of a store: its names, and each model as far as it can be read."""
+    host, store = LocalHost(), str(root / name)
+    models: list[object] = []
+    refused: LlmopsError | None = None
+    for listed in list_models(host, store)[:4]:
+        try:
+            stored = read_manifest(host, store, listed)
+            models.append((str(stored.own_context_tokens), read_stored_model(host, stored)))
+        except LlmopsError as problem:
+            refused = problem
+    if refused is not None:
+        raise refused
+    return models
+
+
+STORE = Target(
+    name="store",
+    cases=store_inputs.cases,
+    from_bytes=store_inputs.from_bytes,
+    seeds=(*(b"\0" + seed for seed in store_inputs.SEEDS), b'\1{"num_ctx": 8192, "stop": ["a"]}'),
+    read=_read_store,
+)
+TARGETS = {target.name: target for target in (GGUF, STORE)}

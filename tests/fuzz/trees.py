@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,17 +53,20 @@ def workplace() -> Iterator[Path]:
 
 
 def lay_out(root: Path, tree: Mapping[str, Entry]) -> None:
-    """Make the tree below an emptied root; an entry that cannot stand where another stands is left out."""
+    """Make the tree below an emptied root; an entry that cannot stand where another stands is left out.
+
+    So is what would be made through a link: nothing is ever written outside the root.
+    """
     for old in root.iterdir():
-        if old.is_dir() and not old.is_symlink():
+        if not old.is_symlink() and old.is_dir():
             shutil.rmtree(old)
         else:
             old.unlink()
     for name, entry in tree.items():
-        try:
-            _make(root / name, entry)
-        except (FileExistsError, NotADirectoryError, IsADirectoryError):
-            continue
+        path = root / name
+        with suppress(OSError):
+            if not any(parent.is_symlink() for parent in path.parents if parent.is_relative_to(root)):
+                _make(path, entry)
 
 
 def _make(path: Path, entry: Entry) -> None:
