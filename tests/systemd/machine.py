@@ -51,6 +51,7 @@ class Machine:
     engine: Path
     models: Path
     model: str
+    engine_directory: str = ENGINE_DIRECTORY
     process: subprocess.Popen[bytes] | None = None
     leader: int = 0
     groups: list[Path] = field(default_factory=list)
@@ -84,7 +85,7 @@ class Machine:
         words = [
             "systemd-nspawn", "--quiet", f"--directory={self.root}", "--boot", f"--machine={self.name}",
             "--register=no", "--private-network", "--console=pipe", "--link-journal=no", "--resolv-conf=off",
-            "--timezone=off", f"--bind-ro={self.engine}:{ENGINE_DIRECTORY}",
+            "--timezone=off", f"--bind-ro={self.engine}:{self.engine_directory}",
             f"--bind-ro={self.models}:{MODEL_DIRECTORY}",
         ]  # fmt: skip
         if not Path("/run/systemd/system").is_dir():
