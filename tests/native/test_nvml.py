@@ -11,8 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from llmops.core.hardware import Gpu, GpuProcess, GpuReading
+from llmops.core.errors import DoesNotFit
+from llmops.core.hardware import Gpu, GpuProcess, GpuReading, Hardware
 from llmops.core.serialization import decode
+from llmops.probe import read_hardware
+from tests.unit.core.test_machine_warnings import planned
+from tests.unit.probe import machines
 
 pytestmark = pytest.mark.native
 
@@ -152,6 +156,40 @@ def test_heat_and_power_limits(library: Path, tmp_path: Path) -> None:
 def test_a_system_on_a_chip_has_no_memory_of_its_own(library: Path, tmp_path: Path) -> None:
     (gpu,) = read(library, "jetson", tmp_path / "shutdowns").gpus
     assert (gpu.unified, gpu.kind, gpu.total_bytes, gpu.free_bytes) == (True, "integrated", None, None)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "device", "room_bytes", "said"),
+    [
+        ("divided", "gpu0", 42_500_000_000, "one instance of a divided card: its own 40.00 GiB"),
+        ("gb10", "host", 60 * 1024**3, "has no memory of its own"),
+        ("jetson", "host", 60 * 1024**3, "has no memory of its own"),
+        ("vgpu-unlicensed", "gpu0", 25_200_000_000, "without a licence"),
+        ("vgpu-licensed", "gpu0", 25_200_000_000, "speeds are upper limits"),
+        ("hot-and-capped", "gpu1", 25_300_000_000, "limited to 200 of 350 W"),
+        ("two-unequal", "gpu1", 11_000_000_000, "the cards are unequal (1008.1 GB/s, 360.0 GB/s)"),
+    ],
+)
+def test_what_a_plan_does_about_it(
+    library: Path, tmp_path: Path, scenario: str, device: str, room_bytes: int, said: str
+) -> None:
+    plan = planned(server_with(read(library, scenario, tmp_path / "shutdowns")))
+    rooms = {budget.device: budget.available_bytes for budget in plan.budgets}
+    assert rooms[device] == room_bytes
+    assert len(rooms) == (1 if device == "host" else 2 + int(device[3:]))
+    assert any(said in line for line in plan.warnings), plan.warnings
+
+
+def server_with(reading: GpuReading) -> Hardware:
+    """A server of 64 GiB with these cards."""
+    tree = machines.large_server() | machines.meminfo(64 * 1024**3, 60 * 1024**3)
+    return read_hardware(machines.TreeHost(tree, reading=reading))
+
+
+def test_a_model_for_the_whole_card_is_refused_on_an_instance(library: Path, tmp_path: Path) -> None:
+    machine = server_with(read(library, "divided-in-container", tmp_path / "shutdowns"))
+    with pytest.raises(DoesNotFit, match=r"on gpu0, which has 15\.83 GiB"):
+        planned(machine)
 
 
 def test_a_lost_card_does_not_hide_the_others(library: Path, tmp_path: Path) -> None:

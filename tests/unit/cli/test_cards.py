@@ -1,0 +1,71 @@
+"""Cards through the command line: those that the engine may use are planned for, the rest is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from llmops.cli import hosts
+from llmops.core.hardware import Gpu, GpuReading
+from llmops.core.units import GIB
+from tests.unit.cli.conftest import Run
+from tests.unit.cli.machine import Machine
+
+VERSION = ("--engine", "llama-server", "--engine-version", "11434")
+CARDS = (
+    Gpu(0, "GPU-a", "NVIDIA fast", 24 * GIB, 23 * GIB, (8, 6), 936 * 10**9),
+    Gpu(1, "GPU-b", "NVIDIA hot", 12 * GIB, 11 * GIB, (8, 6), 900 * 10**9, throttle_reasons=("thermal",)),
+)
+
+
+class WithCards(Machine):
+    """The machine with two cards."""
+
+    variables: Mapping[str, str] = {}
+
+    def gpus(self) -> GpuReading:
+        return GpuReading("ok", "2 seen by NVML", CARDS, "570.1")
+
+    def environment(self) -> Mapping[str, str]:
+        return self.variables
+
+
+@pytest.fixture
+def cards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> WithCards:
+    found = WithCards(disk=tmp_path)
+    monkeypatch.setattr(hosts, "build_host", lambda snapshot=None: found)
+    return found
+
+
+def test_probe_tells_what_the_values_mean(run: Run, cards: WithCards) -> None:
+    (notice,) = run("probe", "--output", "json").envelope["data"]["notices"]
+    assert (notice["code"], notice["severity"], notice["devices"]) == ("gpu-thermal-throttle", "warning", [1])
+    text = run("probe").stdout
+    assert "To know" in text
+    assert "gpu-thermal-throttle" in text
+
+
+def test_a_plan_uses_the_cards_that_the_engine_may_use(run: Run, cards: WithCards, model: str) -> None:
+    data = run("plan", *VERSION, "--model", model, "--output", "json").envelope["data"]
+    assert [row["device"] for row in data["budget"]] == ["host", "gpu0", "gpu1"]
+    assert any("too hot" in line for line in data["warnings"])
+    cards.variables = {"CUDA_VISIBLE_DEVICES": "0"}
+    data = run("plan", *VERSION, "--model", model, "--output", "json").envelope["data"]
+    assert [row["device"] for row in data["budget"]] == ["host", "gpu0"]
+    assert [gpu["name"] for gpu in data["hardware"]["other_gpus"]] == ["NVIDIA hot"]
+    assert data["notices"] == []
+    assert not any("too hot" in line for line in data["warnings"])
+
+
+def test_a_saved_probe_with_cards_that_do_not_count_is_read_again(
+    run: Run, cards: WithCards, model: str, tmp_path: Path
+) -> None:
+    cards.variables = {"CUDA_VISIBLE_DEVICES": "GPU-b"}
+    saved = tmp_path / "probe.json"
+    saved.write_text(run("probe", "--output", "json").stdout)
+    words = ("plan", *VERSION, "--model", model, "--hardware", str(saved), "--output", "json")
+    data = run(*words).envelope["data"]
+    assert [row["device"] for row in data["budget"]] == ["host", "gpu1"]
+    assert [gpu["compute_capability"] for gpu in data["hardware"]["other_gpus"]] == ["8.6"]
