@@ -19,7 +19,7 @@ _PORT, _MODEL = ("--port",), ("--model",)
 _LOAD = re.compile(r"msg=load request=.*?Operation:commit.*?Parallel:(\d+).*?KvSize:(\d+)")
 # The settings in effect, printed at every start: msg="server config" env="map[NAME:value NAME:value]".
 _CONFIG = re.compile(r"server config\"? env=\"?map\[(.*)\]")
-_PAIR = re.compile(r"([A-Z][A-Z0-9_]*):(.*?)(?= [A-Z][A-Z0-9_]*:|$)")
+_PAIR = re.compile(r"([A-Za-z][A-Za-z0-9_]*):(.*?)(?= [A-Za-z][A-Za-z0-9_]*:(?!//)|$)")
 
 
 @dataclass(frozen=True)
