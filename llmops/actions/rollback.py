@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from llmops import checkpoint, systemd
 from llmops.actions.apply import start_again, unit_before
-from llmops.actions.recovery import require_root
+from llmops.actions.recovery import UNIT_PATH, require_root
 from llmops.actions.serving import drain, serves
 from llmops.checkpoint import Checkpoint
 from llmops.core.errors import RollbackFailed, UsageError
@@ -106,6 +106,7 @@ def _record(host: Host, chosen: tuple[Checkpoint, ...]) -> Checkpoint:
         reverts=tuple(entry.identifier for entry in chosen),
         summary=f"back to before {first.identifier}",
         reloadable=last.reloadable,
+        last=(UNIT_PATH,),
     )
 
 

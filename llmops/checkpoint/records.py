@@ -38,6 +38,7 @@ class Checkpoint:
     name unit files whose start at boot it switches. `reverts` are the changes that a rollback takes back. `accepted`
     are contradictions that the user let llmops override. `identifier` counts up and is never taken from a clock. A
     `reloadable` unit takes a new configuration over while it runs, so it is never stopped for one.
+    `last` are paths among the changes that wait until all others are kept: what recovers at boot goes after everything.
     """
 
     identifier: int
@@ -54,6 +55,7 @@ class Checkpoint:
     accepted: tuple[str, ...] = ()
     summary: str = ""
     reloadable: bool = False
+    last: tuple[str, ...] = ()
 
 
 def to_text(checkpoint: Checkpoint, plan: Mapping[str, Any] | None) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from llmops import systemd
 from llmops.checkpoint import store
+from llmops.checkpoint.forward import write_files
 from llmops.checkpoint.records import Checkpoint
 from llmops.checkpoint.undo import finish, undo
 from llmops.core.errors import Interrupted, LlmopsError, RolledBack
-from llmops.core.files import PUBLIC_FILE_MODE, Change
 from llmops.host import MutableHost
 
 T = TypeVar("T")
@@ -49,29 +48,6 @@ def carry_out(
     return result
 
 
-def write_files(host: MutableHost, checkpoint: Checkpoint) -> None:
-    """Make every change in order, and switch the start at boot of the unit files among them."""
-    for change in checkpoint.changes:
-        name = PurePosixPath(change.path).name
-        if name in checkpoint.disable:
-            systemd.disable(host, name)
-            if checkpoint.reloadable and name == checkpoint.unit.name:
-                systemd.stop(host, name)  # while its file still says how it ends without cutting streams
-        _write(host, change)
-        if name in checkpoint.enable:
-            systemd.enable(host, name)
-    for directory in reversed(checkpoint.remove_directories):
-        host.remove_directory_if_empty(directory)
-
-
-def _write(host: MutableHost, change: Change) -> None:
-    if change.after is None:
-        host.remove(change.path)
-        return
-    mode = PUBLIC_FILE_MODE if change.after_mode is None else change.after_mode
-    host.write_text(change.path, change.after, mode=mode, uid=change.before_uid, gid=change.before_gid)
-
-
 def _rolled_back(checkpoint: Checkpoint, failure: LlmopsError | OSError) -> RolledBack:
     state = f"{checkpoint.unit.name} runs as before" if checkpoint.unit.ran else "nothing was running before"
     hint = failure.hint if isinstance(failure, LlmopsError) else None
@@ -85,6 +61,6 @@ def _finish(host: MutableHost, checkpoint: Checkpoint) -> None:
     """
     try:
         finish(host, checkpoint)
-    except (Interrupted, OSError):
-        with contextlib.suppress(OSError):
+    except (LlmopsError, OSError):
+        with contextlib.suppress(LlmopsError, OSError):
             finish(host, checkpoint)

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from llmops import systemd
 from llmops.checkpoint import store
 from llmops.checkpoint.changes import read_content
+from llmops.checkpoint.forward import write_last_files
 from llmops.checkpoint.records import Checkpoint
 from llmops.core.errors import LlmopsError, RollbackFailed
 from llmops.core.files import PUBLIC_FILE_MODE, Change
@@ -63,6 +64,7 @@ def recover(host: MutableHost, *, at_boot: bool = False) -> Checkpoint | None:
 def finish(host: MutableHost, checkpoint: Checkpoint) -> None:
     """The last steps of a change that is kept; they may be repeated. The journal goes last, so that they will be."""
     store.publish_plan(host, checkpoint.engine)
+    write_last_files(host, checkpoint)
     store.remove_journal(host)
 
 
