@@ -73,11 +73,6 @@ class Server:
         return (urlsplit(self.url).hostname or "") in {"127.0.0.1", "::1", "localhost"}
 
     @property
-    def port(self) -> int:
-        """Its port."""
-        return urlsplit(self.url).port or 80
-
-    @property
     def version(self) -> tuple[int, ...]:
         """The version as numbers."""
         return tuple(int(part) for part in re.findall(r"\d+", self.get("/api/version").document["version"])[:3])
