@@ -91,8 +91,8 @@ def child(pid: int, *words: str, parent: int = 50) -> ProcessInfo:
 
 def load(host: OllamaHost, *, slots: int = 2, context: int = 8192, name: str = "qwen3:8b", gpu: float = 0.0) -> None:
     """A model in memory, as 0.30 and later serve it."""
-    words = ("/usr/local/lib/ollama/llama-server", "--model", BLOB, "--port", "41000", "--host", "127.0.0.1")
-    words = (*words, "-c", str(slots * context), "-np", str(slots))
+    whole = ("/usr/local/lib/ollama/llama-server", "--model", BLOB, "--port", "41000", "--host", "127.0.0.1")
+    words = (*whole, "-c", str(slots * context), "-np", str(slots))
     host.running = (*host.running, child(60, *words))
     host.files["/proc/60/status"] = "VmRSS:\t 900000 kB\nRssAnon:\t 800000 kB\n"
     row = {"name": name, "size": 1000 * GIB // 100, "size_vram": int(gpu * 10 * GIB), "context_length": context}
