@@ -17,7 +17,9 @@ SUBJECT = (
         choices=("auto", "ollama", "llama-server", "vllm"),
     ),
     OptionSpec("engine-version", _K.TEXT, "Plan for this version instead of the installed one.", "VERSION"),
-    OptionSpec("model", _K.TEXTS, "Model: a .gguf file (split files by their first). Default: what is served.", "REF"),
+    OptionSpec(
+        "model", _K.TEXTS, "Model: a .gguf file (its first part) or an Ollama name. Default: what is served.", "REF"
+    ),
 )
 LOAD = (
     OptionSpec("users", _K.INTEGER, "People or agents who use the server.", "N", minimum=1),
