@@ -28,6 +28,7 @@ def render_files(plan: Plan, installation: Installation, in_force: InForce) -> t
     if installation.managed_by in _FOREIGN:
         raise _foreign(settings, installation)
     require_usable(installation)
+    require_registered(plan)
     if installation.unit is None:
         raise Misconfigured(
             "no systemd unit starts Ollama, and its own installer makes the unit that belongs to it",
@@ -37,6 +38,16 @@ def render_files(plan: Plan, installation: Installation, in_force: InForce) -> t
 
     content = render("ollama/drop-in.conf.j2", environment=[(one.name, one.value or "") for one in settings])
     return (RenderedFile(drop_in_path(installation.unit), content),)
+
+
+def require_registered(plan: Plan) -> None:
+    """Raise Misconfigured for a file that Ollama has no name for: no request could ask for it, so nothing could be verified."""
+    path = plan.model.reference
+    if path.startswith("/"):
+        raise Misconfigured(
+            f"Ollama has no name for {path}, without which it cannot serve it",
+            hint=f"make one (echo FROM {path} > Modelfile; ollama create NAME -f Modelfile), then give --model NAME",
+        )
 
 
 def said(settings: Sequence[Setting]) -> str:

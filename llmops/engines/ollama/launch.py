@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from llmops.core.plan import Plan
 from llmops.engines.base import Installation, Launch
+from llmops.engines.ollama.files import require_registered
 from llmops.engines.ollama.settings import compose, require_usable
 
 _BLOBS = "blobs"
@@ -17,6 +18,7 @@ def launch(plan: Plan, installation: Installation, port: int) -> Launch:
     Raise Misconfigured or TooOld where the program cannot be used.
     """
     require_usable(installation)
+    require_registered(plan)
     variables = {setting.name: setting.value or "" for setting in compose(plan, installation.version)}
     variables["OLLAMA_HOST"] = f"127.0.0.1:{port}"
     variables["OLLAMA_NOPRUNE"] = "1"  # a server removes blobs without a manifest when it starts

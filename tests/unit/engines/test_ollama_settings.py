@@ -151,6 +151,16 @@ def test_containers_and_snaps_get_the_words() -> None:
         ENGINE.files(a_plan(), installed(managed_by="binary", unit=None), InForce())
 
 
+def test_a_file_without_a_name_cannot_be_asked_for() -> None:
+    plan = a_plan()
+    unnamed = replace(plan, model=replace(plan.model, reference="/srv/model.gguf"))
+    with pytest.raises(Misconfigured) as refused:
+        ENGINE.files(unnamed, installed(), InForce())
+    assert "ollama create" in (refused.value.hint or "")
+    with pytest.raises(Misconfigured):
+        ENGINE.launch(unnamed, installed(), 23456)
+
+
 def test_programs_that_cannot_be_tuned() -> None:
     with pytest.raises(TooOld, match=r"0\.5\.13"):
         require_usable(installed("0.5.12"))
