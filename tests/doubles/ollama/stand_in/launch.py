@@ -12,6 +12,7 @@ from .settings import Settings
 from .store import Model
 
 _OLD_CACHE_TYPES = {"f16", "q8_0", "q4_0"}
+_ROOM_TOKENS = 256
 RUNNER_ARGUMENTS = "OLLAMA_STAND_INRUNNER_ARGUMENTS"
 
 
@@ -89,7 +90,9 @@ def runner_launch(settings: Settings, model: Model, options: Options, slots: int
     else:
         words += ["--ctx-size", str(total), "--batch-size", str(size), "--parallel", str(slots), "--port", str(port)]
         log.say("INFO", "server.go:431", "starting llama server", cmd=" ".join(words))
-    hidden = ["-c", str(total), "-np", str(slots), "-b", str(size), "-ub", str(size), "--cache-ram", "0", "--load-mode"]
+    # The old runner took a prompt of num_ctx tokens; llama-server wants room for a token of the reply besides.
+    room = (options.context + _ROOM_TOKENS) * slots
+    hidden = ["-c", str(room), "-np", str(slots), "-b", str(size), "-ub", str(size), "--cache-ram", "0", "--load-mode"]
     hidden += [
         "none",
         "--port",
