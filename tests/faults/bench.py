@@ -1,0 +1,145 @@
+"""A machine on which one command is struck again and again, each time from the same beginning."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.faults.subjects import DRIVER, Engine, Subject
+from tests.systemd.machine import Machine, Ran, wait_for
+from tests.systemd.observe import JOURNAL, STATE, files_of
+
+PYTHON = "/opt/llmops/bin/python3"
+RECORD = "/run/llmops-steps"
+BEGINNING = "/srv/beginning"
+SERVING_SECONDS = 60.0
+# What systemd itself writes there while it boots.
+NOT_OURS = frozenset({"/etc/machine-id", "/etc/.updated", "/etc/hostname", "/etc/resolv.conf"})
+_RESTORE = """
+find /etc/systemd -mindepth 1 -delete && cp -a {kept}/systemd/. /etc/systemd/
+mkdir -p {state} && find {state} -mindepth 1 -delete && cp -a {kept}/state/. {state}/
+if test -e {kept}/no-state && ! mountpoint -q {state}; then rmdir {state}; fi
+"""
+_RUNS = "pid=$(systemctl show {unit} --property=MainPID --value); {settings}"
+
+
+@dataclass(frozen=True)
+class World:
+    """All that must be of one piece: every file below /etc, how the engine runs, the plan that everybody reads."""
+
+    files: tuple[tuple[str, str], ...]
+    command_line: tuple[str, ...]
+    published: tuple[int, int] | None
+
+    def differences(self, other: World) -> list[str]:
+        """What differs, for a person to read."""
+        mine, theirs = dict(self.files), dict(other.files)
+        found = [path for path in sorted({*mine, *theirs}) if mine.get(path) != theirs.get(path)]
+        if self.command_line != other.command_line:
+            found.append(f"runs as {shlex.join(self.command_line)}")
+        return found + ([] if self.published == other.published else [f"published plan {self.published}"])
+
+
+@dataclass(frozen=True)
+class Struck:
+    """A run that was struck: how it ended, the steps that it began, and a fingerprint of the disk before each."""
+
+    ran: Ran
+    steps: tuple[str, ...]
+    disks: tuple[str, ...]
+
+
+class Bench:
+    """One booted machine with an engine that serves."""
+
+    def __init__(self, machine: Machine, engine: Engine) -> None:
+        self.machine = machine
+        self.engine = engine
+
+    def inside(self, script: str) -> str:
+        """What a shell script prints inside; it must succeed."""
+        words = ["nsenter", f"--target={self.machine.leader}", "--all", "--wd=/", "/bin/sh", "-c", script]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, (script, done.stdout, done.stderr)
+        return done.stdout
+
+    def serves(self) -> bool:
+        """Whether the engine answers."""
+        ask = f"import urllib.request as u; u.urlopen({self.engine.url!r}, timeout=5)"
+        try:
+            self.inside(f"/usr/bin/python3 -SE -c {shlex.quote(ask)} 2>&1")
+        except AssertionError:
+            return False
+        return True
+
+    def wait_until_serving(self) -> None:
+        """Return once it answers."""
+        wait_for(self.serves, SERVING_SECONDS, "the engine to serve", lambda: self.machine.log(self.engine.unit))
+
+    def world(self) -> World:
+        """What is on the disk and what runs, now."""
+        command_line = self.inside(_RUNS.format(unit=self.engine.unit, settings=self.engine.settings)).split("\n")[:-1]
+        return World(self.files(), tuple(command_line), self.published())
+
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """Every file below /etc with what it is."""
+        return tuple((path, what) for path, what in files_of(self.machine, "/etc").items() if path not in NOT_OURS)
+
+    def published(self) -> tuple[int, int] | None:
+        """Slots and context of the plan that everybody reads."""
+        path = self.machine.path(f"{STATE}/applied-{self.engine.name}.json")
+        if not path.exists():
+            return None
+        plan = json.loads(path.read_text(encoding="utf-8"))["data"]["plan"]
+        return int(plan["slots"]), int(plan["context_tokens_per_slot"])
+
+    def unfinished(self) -> bool:
+        """Whether the journal of a change is there."""
+        return self.machine.path(JOURNAL).exists()
+
+    def keep(self, where: str = BEGINNING) -> None:
+        """Keep the disk as it is now; from now on `restore` comes back to the beginning."""
+        self.inside(
+            f"rm -rf {where} && mkdir -p {where} && cp -a /etc/systemd {where}/systemd"
+            f" && if test -e {STATE}; then cp -a {STATE} {where}/state;"
+            f" else mkdir {where}/state && touch {where}/no-state; fi"
+        )
+
+    def restore_disk(self, where: str = BEGINNING) -> None:
+        """The disk as it was kept."""
+        self.inside(_RESTORE.format(state=STATE, kept=where))
+
+    def restore(self) -> None:
+        """Files, systemd and engine as they were at the beginning."""
+        self.restore_disk()
+        unit = self.engine.unit
+        self.inside(f"systemctl daemon-reload && systemctl reset-failed {unit} && systemctl restart {unit}")
+        self.wait_until_serving()
+
+    def llmops(self, *words: str, **specification: Any) -> Ran:
+        """The command with a fast clock."""
+        return self.strike(words, **specification).ran
+
+    def strike(self, words: Sequence[str], **specification: Any) -> Struck:
+        """Run the command under the driver."""
+        ran = self.machine.run(*self.words(words, **specification))
+        lines = [line.split("\t") for line in self.inside(f"cat {RECORD}").splitlines()]
+        return Struck(ran, tuple(line[0] for line in lines), tuple(line[1] for line in lines))
+
+    def words(self, command: Sequence[str], **specification: Any) -> tuple[str, ...]:
+        """What runs the command under the driver."""
+        given = json.dumps({"record": RECORD, "hurry": True, **specification})
+        return (PYTHON, DRIVER, given, *command, "--output", "json")
+
+    def prepare(self, subject: Subject) -> World:
+        """Bring the machine to the beginning of a subject; how it is there."""
+        for words in subject.before:
+            ran = self.llmops(*words)
+            assert ran.exit_code == 0, ran
+        self.wait_until_serving()
+        self.keep()
+        return self.world()

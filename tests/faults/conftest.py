@@ -1,0 +1,66 @@
+"""One machine for each engine and test file, booted once and brought back to its beginning between the strikes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.faults.bench import Bench
+from tests.faults.subjects import DRIVER, INSIDE, Engine
+from tests.systemd.conftest import engine, layers, model, tools
+from tests.systemd.machine import MODEL_DIRECTORY, Machine, new_name
+from tests.systemd.root import CACHE, run
+
+__all__ = ["engine", "layers", "model", "tools"]
+
+NewBench = Callable[..., Bench]
+
+
+@pytest.fixture(scope="module")
+def new_bench(layers: Sequence[Path], engine: Path, model: Path) -> Iterator[NewBench]:
+    """`new_bench(engine)` boots a machine on which it serves; `disks` are places of small disks and their sizes."""
+    made: list[Machine] = []
+    mounted: list[Path] = []
+
+    def make(wanted: Engine, disks: dict[str, str] | None = None) -> Bench:
+        name = new_name()
+        lower = [*layers]
+        if wanted.layer is not None:
+            lower.insert(0, wanted.layer(layers[-1], model, CACHE / name))
+        path = f"{MODEL_DIRECTORY}/{model.name}"
+        machine = Machine(name, CACHE / name, lower, engine, model.parent, path, wanted.programs)
+        made.append(machine)
+        machine.make_disk()
+        for path, text in wanted.files.items():
+            machine.write(path, text.replace("@MODEL@", machine.model), wanted.modes.get(path, 0o644))
+        machine.write(DRIVER, (INSIDE / "driver.py").read_text(encoding="utf-8"))
+        for directory, size in (disks or {}).items():
+            mounted.append(mount_disk(machine.path(directory), size))
+        machine.boot()
+        bench = Bench(machine, wanted)
+        bench.inside(f"systemctl enable --now {wanted.unit} 2>&1")
+        bench.wait_until_serving()
+        return bench
+
+    yield make
+    for machine in made:
+        if machine.process is not None:
+            machine.pull_the_plug()
+    for directory in mounted:
+        run("umount", directory)
+    for machine in made:
+        machine.close()
+
+
+def mount_disk(directory: Path, size: str) -> Path:
+    """A disk of this size over a directory, with what was in it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    kept = directory.with_name(f"{directory.name}-below")
+    shutil.copytree(directory, kept, symlinks=True)
+    run("mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", directory)
+    shutil.copytree(kept, directory, symlinks=True, dirs_exist_ok=True)
+    shutil.rmtree(kept)
+    return directory
