@@ -41,7 +41,7 @@ def render_files(plan: Plan, installation: Installation, in_force: InForce) -> t
 
 
 def require_registered(plan: Plan) -> None:
-    """Raise Misconfigured for a file that Ollama has no name for: no request could ask for it, so nothing could be verified."""
+    """Raise Misconfigured for a file that Ollama has no name for: no request could ask for it."""
     path = plan.model.reference
     if path.startswith("/"):
         raise Misconfigured(
