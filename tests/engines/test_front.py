@@ -152,20 +152,20 @@ def at_once(front: Front, requests: int, reply_tokens: int) -> list[Outcome]:
         return list(pool.map(one, range(requests)))
 
 
-def begin(front: Front, reply_tokens: int) -> http.client.HTTPConnection:
+def begin(front: Front, reply_tokens: int, words: int = 1) -> http.client.HTTPConnection:
     """A request whose answer nobody reads yet."""
     connection = connected(front)
-    body = json.dumps({**chat("Tell me a story.", reply_tokens), "stream": True})
+    body = json.dumps({**chat("story " * words, reply_tokens), "stream": True})
     connection.request("POST", CHAT, body, {"Content-Type": "application/json"})
     return connection
 
 
 @contextlib.contextmanager
-def full(front: Front, reply_tokens: int = 400) -> Iterator[list[http.client.HTTPConnection]]:
+def full(front: Front, reply_tokens: int = 400, words: int = 1) -> Iterator[list[http.client.HTTPConnection]]:
     """All slots taken and the whole queue waiting; everybody leaves at the end."""
     connections = []
     for number in range(SLOTS + QUEUE):
-        connections.append(begin(front, reply_tokens))
+        connections.append(begin(front, reply_tokens, words))
         expected = (min(number + 1, SLOTS), max(0, number + 1 - SLOTS))
         until(lambda expected=expected: load(front) == expected, f"{expected} to be served and to wait")  # type: ignore[misc]
     try:
@@ -326,6 +326,10 @@ def test_ollama_sees_a_local_name_and_its_clients_both_forms_of_error(tmp_path: 
             compatible = ask(connected(front), CHAT, {"model": "m"})
             assert call(f"{front.url}/api/tags").status == 200
             assert front.word()["engine_up"] == 1
+        for words in (1, 20_000) * 5:  # a prompt in one packet and in many
+            with full(front, words=words), contextlib.closing(connected(front)) as too_many:
+                assert ask(too_many, CHAT, chat("word " * words, 1)).status == 503
+            # `full` has seen that all who left are gone, although the engine answers nobody
         _Loopback.slow.set()
     ollama.shutdown()
     assert (native.status, compatible.status) == (503, 503)
