@@ -1,0 +1,135 @@
+"""What is to be planned for: the engine on this machine, the model it is to serve, the hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from llmops.core.errors import UsageError
+from llmops.core.hardware import Hardware
+from llmops.core.model import ModelSpec
+from llmops.core.overrides import GIVEN
+from llmops.core.plan import Fixed, Policy
+from llmops.core.version import Version
+from llmops.core.workload import Workload
+from llmops.engines import ENGINES, engine_named
+from llmops.engines.base import Engine, InForce, Installation, Served
+from llmops.host import Host
+from llmops.models import read_model
+from llmops.probe import read_hardware
+
+ABSENT = "absent"
+EMBEDDED = "embedded"
+
+
+def _as_probed(hardware: Hardware) -> Hardware:
+    return hardware
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """What the user asks for.
+
+    `hardware` replaces the probe; `override` changes single values of either. `bandwidth` measures memory bandwidth,
+    unless it was given. `replan` computes afresh even where what is in force breaks no limit.
+    """
+
+    workload: Workload
+    policy: Policy
+    fixed: Fixed
+    engine: str = "auto"
+    engine_version: str | None = None
+    models: tuple[str, ...] = ()
+    hardware: Hardware | None = None
+    override: Callable[[Hardware], Hardware] = _as_probed
+    bandwidth: bool = False
+    replan: bool = False
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The engine on this machine, the model it is to serve and the hardware, before any sizing."""
+
+    engine: Engine
+    installation: Installation
+    in_force: InForce
+    served: Served | None
+    hardware: Hardware
+    model: ModelSpec
+    serves_the_model: bool = True
+
+    @property
+    def version(self) -> Version | None:
+        """The version whose rules hold."""
+        return self.installation.version
+
+
+def find_subject(host: Host, request: PlanRequest) -> Subject:
+    """Look at the machine once: engine, model, hardware."""
+    engine, installation = find_engine(host, request)
+    present = installation.managed_by != ABSENT
+    in_force = engine.in_force(host, installation) if present else InForce()
+    reference = _model_reference(engine, request, in_force)
+    model = read_model(host, reference)
+    hardware = request.hardware or read_hardware(host, engine_pids=(in_force.pid,) if in_force.pid else ())
+    served = engine.served(in_force, installation) if present else None
+    return Subject(
+        engine,
+        installation,
+        in_force,
+        served,
+        request.override(hardware),
+        model,
+        serves_the_model=not request.models or _is_served(host, in_force, model),
+    )
+
+
+def _is_served(host: Host, in_force: InForce, model: ModelSpec) -> bool:
+    """Whether the model asked for is the one that runs, by the files that the paths lead to."""
+    if in_force.model_path is None:
+        return False
+    paths = {in_force.model_path, host.resolve(in_force.model_path)}
+    return any(path in paths or host.resolve(path) in paths for path in (model.reference, *model.source_paths))
+
+
+def find_engine(host: Host, request: PlanRequest) -> tuple[Engine, Installation]:
+    """The engine asked for, or the first one installed; planning goes on without any, as if the newest were there."""
+    wanted = ENGINES if request.engine == "auto" else (engine_named(request.engine),)
+    installations = [(engine, found) for engine in wanted for found in engine.detect(host)[:1]]
+    engine, installation = installations[0] if installations else (wanted[0], absent(wanted[0]))
+    if request.engine_version is None:
+        return engine, installation
+    version = Version.parse(request.engine_version)
+    if version is None:
+        raise UsageError(
+            f"{request.engine_version!r} is not a version of {engine.name}", hint="give numbers, such as 11434"
+        )
+    # The embedded server has the version of its own package: another version is another program, on another machine.
+    is_that_one = installation.version in {None, version} and installation.managed_by != EMBEDDED
+    if is_that_one and installation.problem is None:
+        return engine, replace(installation, version=version, version_text=request.engine_version)
+    return engine, replace(absent(engine), version=version, version_text=request.engine_version)
+
+
+def absent(engine: Engine) -> Installation:
+    """An engine that is not on this machine."""
+    return Installation(engine.name, ABSENT, (engine.name,), None, None, None, detail="not installed")
+
+
+def _model_reference(engine: Engine, request: PlanRequest, in_force: InForce) -> str:
+    if len(request.models) > 1:
+        raise UsageError(f"{engine.name} serves one model per server", hint="give --model once")
+    reference = request.models[0] if request.models else in_force.model_path
+    if reference is None:
+        raise UsageError(
+            f"no model is given and no running {engine.name} serves one", hint="give --model /path/to/model.gguf"
+        )
+    return reference
+
+
+def is_described(request: PlanRequest, hardware: Hardware) -> bool:
+    """Whether the user says himself what the machine is: it may be another one than this."""
+    decisive = {"memory.total_bytes", "gpus", "cpu.physical_cores"}
+    return request.hardware is not None or any(
+        row.source == GIVEN and row.quantity in decisive for row in hardware.observations
+    )
