@@ -42,7 +42,11 @@ def verify(
         untested = tuple(Check(name, "", None, CheckStatus.NOT_EVALUATED, reason) for name in LOAD_CHECKS)
         memory = memory_checks(host, plan, in_force)
         return Verified(VerificationReport((*configuration, *untested, *memory)), None, in_force)
-    load = _load(host, plan, in_force, progress)
+
+    def others() -> int:
+        return engine.in_force(host, installation).processing or 0
+
+    load = _load(host, plan, in_force, others, progress)
     after = engine.in_force(host, installation)
     checks = (*configuration, *load_checks(plan, load), *memory_checks(host, plan, after))
     return Verified(VerificationReport(checks), _rates_to_remember(load, progress), after)
@@ -97,12 +101,14 @@ def _no_load_because(in_force: InForce) -> str | None:
     return None
 
 
-def _load(host: Host, plan: Plan, in_force: InForce, progress: Callable[[str], None]) -> Load:
+def _load(
+    host: Host, plan: Plan, in_force: InForce, others: Callable[[], int], progress: Callable[[str], None]
+) -> Load:
     progress("sending test requests: one alone, then two at once")
-    load = put_under_load(host, in_force, plan)
+    load = put_under_load(host, in_force, plan, others=others)
     if load.is_good(plan):
         return load
     # The first requests may bring back what was swapped out or dropped from the page cache before, and other people's
     # requests may have been in the way: only what happens twice is a finding.
     progress("sending them once more, to tell a coincidence from a fault")
-    return put_under_load(host, in_force, plan, before_it=load)
+    return put_under_load(host, in_force, plan, others=others, before_it=load)
