@@ -59,7 +59,8 @@ def put_under_load(
 ) -> Load:
     """Send the requests; raise EngineNotAnswering where not even the first is answered properly.
 
-    `others` counts the requests that other people have running. A repetition takes its lengths from what the first run measured, which may be far from what was predicted.
+    `others` counts the requests that other people have running.
+    A repetition takes its lengths from what the first run measured, which may be far from what was predicted.
     """
     rates = measured_rates(before_it) if before_it else None
     prompt_tokens, reply_tokens = _lengths(plan, rates)
