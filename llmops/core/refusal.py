@@ -42,6 +42,11 @@ def _remedies(problem: Problem, smallest: Shape, budgets: tuple[MemoryBudget, ..
     on_host = replace(smallest, gpu_layers=None)
     if problem.on_gpu and short_by_bytes(problem.memory(on_host), problem.policy.safety_factor) <= 0:
         yield "--no-gpu fits: all of it in main memory, on the processor, slower"
+    crowded = [budget.device for budget in budgets if budget.device != "host" and _leaves_no_room(budget)]
+    if crowded and len(problem.hardware.gpus) > len(crowded):
+        names = " and ".join(crowded)
+        yield f"hide {names} from the engine (CUDA_VISIBLE_DEVICES in its unit) and plan with --gpu for the other cards"
+        return
     missing = _missing(budgets, problem.policy.safety_factor)
     yield " and ".join(_to_be_found(budget, size) for budget, size in missing)
     # A smaller quantisation shrinks the weights on every device by the same share.
@@ -63,6 +68,11 @@ def _smaller_requests(problem: Problem, smallest: Shape) -> Iterator[str]:
     longest = longest_fitting_context(smallest, problem.model.context_tokens_trained, problem.memory, safety)
     if longest >= problem.workload.prompt_tokens + problem.workload.reply_tokens:
         yield f"--context {longest} fits with {smallest.slots} slot{'' if smallest.slots == 1 else 's'}"
+
+
+def _leaves_no_room(card: MemoryBudget) -> bool:
+    """Whether the engine's mere presence is too much for a card, before any layer lies on it."""
+    return card.used_bytes - card.weights_bytes - card.cache_bytes - card.state_bytes > card.available_bytes
 
 
 def _missing(budgets: tuple[MemoryBudget, ...], safety_factor: float) -> list[tuple[MemoryBudget, float]]:

@@ -143,6 +143,14 @@ def test_a_card_that_is_too_small_is_never_helped_out_silently() -> None:
     assert "--no-gpu" not in refusal(problem(small_host))
 
 
+def test_a_card_without_room_for_the_engine_itself_is_to_be_hidden() -> None:
+    crowded = two_cards(24 * GIB, 1 * GIB)
+    hint = refusal(problem(crowded))
+    assert "hide gpu1 from the engine" in hint
+    assert "more on gpu0" not in hint
+    assert fits(on(replace(crowded, gpus=crowded.gpus[:1]), problem(crowded)))
+
+
 def test_no_model_file_of_nothing_is_advised() -> None:
     hint = refusal(problem(cpu_host(1 * GIB)))
     assert "model file" not in hint

@@ -151,6 +151,22 @@ class TestAskedForTheImpossible:
         assert replace(asked, model=odd, fixed=Fixed()).fallback_cache_types == ("f16",)
 
 
+class TestWarnings:
+    def test_cache_types_that_cards_have_no_kernels_for(self) -> None:
+        def said(fixed: Fixed) -> bool:
+            return any("no quick attention" in line for line in size(problem(one_card(), fixed=fixed)).warnings)
+
+        assert said(Fixed(cache_type_k="q8_0"))
+        assert said(Fixed(cache_type_k="q5_1", cache_type_v="q5_1"))
+        assert not said(Fixed(cache_type_k="q8_0", cache_type_v="q8_0"))
+        on_processor = size(problem(cpu_host(64 * GIB), fixed=Fixed(cache_type_k="q8_0")))
+        assert not any("attention" in line for line in on_processor.warnings)
+
+    def test_fewer_slots_than_wanted_because_the_user_said_so(self) -> None:
+        plan = size(problem(one_card(80 * GIB), replace(CHAT, users=20, generation_seconds=12.0), fixed=Fixed(slots=3)))
+        assert any(line.startswith("3 of 6 wanted slots as given: ") for line in plan.warnings)
+
+
 class TestProperties:
     @settings(max_examples=60, deadline=None)
     @given(
