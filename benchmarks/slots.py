@@ -39,6 +39,7 @@ class Setting:
 
     name: str
     arguments: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
     runs: list[LoadResult] = field(default_factory=list)
 
     def first_token_seconds(self, fraction: float) -> float:
@@ -76,7 +77,7 @@ def main() -> int:
     settings = (
         Setting(ONE_SLOT, ("-np", "1", *common)),
         Setting(ENGINE_DEFAULT, common),
-        Setting(OUR_PLAN, (*plan_arguments(options), *common)),
+        our_plan(options, common),
     )
     for setting in settings:
         print(f"{setting.name}: {shlex.join((*command, *setting.arguments))}", file=sys.stderr)
@@ -113,30 +114,35 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def plan_arguments(options: argparse.Namespace) -> tuple[str, ...]:
-    """The flags that llmops would set here for these users."""
+def our_plan(options: argparse.Namespace, common: tuple[str, ...]) -> Setting:
+    """What llmops would set here for these users, who hardly pause: workload `batch` with this shape of turn."""
     if options.plan_arguments is not None:
-        return tuple(shlex.split(options.plan_arguments))
+        return Setting(OUR_PLAN, (*shlex.split(options.plan_arguments), *common))
     if options.plan_json is not None:
-        return arguments_of(options.plan_json.read_text("utf-8"))
-    words = ("plan", "--engine", "llama-server", "--model", options.model, "--users", str(options.users))
+        return setting_of(options.plan_json.read_text("utf-8"), common)
+    words = (
+        *("plan", "--replan", "--engine", "llama-server", "--model", options.model, "--users", str(options.users)),
+        *("--workload", "batch", "--prompt-tokens", str(options.prompt_tokens)),
+        *("--reply-tokens", str(options.reply_tokens)),
+    )
     llmops = (sys.executable, "-c", "import sys; from llmops.cli import main; sys.exit(main())")
     found = HOST.query((*llmops, *words, "--output", "json"), timeout_seconds=120.0)
     if found.exit_code != 0:
         sys.exit(f"llmops plan ended with {found.exit_code}: {found.stdout}{found.stderr}")
-    return arguments_of(found.stdout)
+    return setting_of(found.stdout, common)
 
 
-def arguments_of(envelope: str) -> tuple[str, ...]:
-    """data.plan.arguments of a JSON envelope."""
-    return tuple(str(word) for word in json.loads(envelope)["data"]["plan"]["arguments"])
+def setting_of(envelope: str, common: tuple[str, ...]) -> Setting:
+    """data.plan.arguments and data.plan.environment of a JSON envelope."""
+    plan = json.loads(envelope)["data"]["plan"]
+    return Setting(OUR_PLAN, (*(str(word) for word in plan["arguments"]), *common), dict(plan["environment"]))
 
 
 def measure(
     command: tuple[str, ...], setting: Setting, options: argparse.Namespace, requests: int, seed: int
 ) -> LoadResult:
     """Start the engine, warm it up, send the requests, stop it."""
-    with engine((*command, "-m", options.model, *setting.arguments)) as url:
+    with engine((*command, "-m", options.model, *setting.arguments), setting.environment) as url:
 
         def load(count: int, number: int) -> LoadResult:
             return users_closed_loop(
@@ -155,12 +161,12 @@ def measure(
 
 
 @contextmanager
-def engine(words: tuple[str, ...]) -> Iterator[str]:
+def engine(words: tuple[str, ...], environment: dict[str, str]) -> Iterator[str]:
     """The URL of an engine that is ready; it is stopped at the end, whatever happens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    child = HOST.spawn((*words, "--host", "127.0.0.1", "--port", str(port)), {})
+    child = HOST.spawn((*words, "--host", "127.0.0.1", "--port", str(port)), environment)
     try:
         deadline = time.monotonic() + READY_SECONDS
         while not is_ready(url):

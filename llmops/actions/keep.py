@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
-from llmops.core.limits import hard_violations, violations
+from llmops.core.errors import DoesNotFit
+from llmops.core.fitting import CONTEXT_STEP_TOKENS
+from llmops.core.limits import crowded_threads, hard_violations, violations
+from llmops.core.model import ModelSpec
+from llmops.core.overrides import GIVEN
 from llmops.core.plan import Fixed, Plan
 from llmops.core.problem import Problem
-from llmops.core.sizing import size_explicit
-from llmops.core.throughput import speeds
+from llmops.core.processors import decode_threads
+from llmops.core.sizing import as_it_is_now, size, size_explicit
 from llmops.engines.base import Served
+
+# Firmware and kernels take a little more or less of the memory from one boot to the next.
+_SAME_SIZE = 0.05
 
 
 @dataclass(frozen=True)
@@ -21,52 +28,100 @@ class Kept:
     is_users_own: bool
 
 
-def keep_applied(applied: Plan, fixed: Fixed, problem: Problem) -> Kept | None:
-    """The plan that llmops applied last, while the same is asked for and memory and context still suffice.
+def keep_applied(applied: Plan, fixed: Fixed, problem: Problem, *, described: bool = False) -> Kept | None:
+    """The plan that llmops applied last, while the same is asked for and memory, context and threads still suffice.
 
-    Rates that turned out otherwise are said, not acted on: the numbers move when the user asks for it.
+    Rates that turned out otherwise are said, not acted on: the numbers move when the user asks for it. `described`
+    says that the user gave the machine himself, which may be another one.
     """
     same_request = (
         applied.workload == problem.workload
         and applied.policy == problem.policy
         and _same_model(applied, problem)
         and _agrees(fixed, applied)
+        and _same_devices(applied, problem)
     )
-    if not same_request:
+    kept = as_it_is_now(problem, applied)
+    if not same_request or (described and not _same_machine(applied, kept, problem)):
         return None
-    explicit = size_explicit(replace(problem, fixed=_as_fixed(applied)))
-    if hard_violations(problem, explicit):
+    if hard_violations(problem, kept) or crowded_threads(problem, applied.threads):
         return None
-    advice = tuple(f"{line}; `llmops tune --apply --replan` computes afresh" for line in violations(problem, explicit))
-    kept = replace(
-        applied,
-        engine_version=problem.engine_version,
-        budgets=explicit.budgets,
-        speeds=speeds(problem.rates, problem.workload),
-        reasons=explicit.reasons,
-        in_flight=explicit.in_flight,
-        wait_probability=explicit.wait_probability,
-        wait_seconds_mean=explicit.wait_seconds_mean,
-        warnings=advice,
+    return Kept(
+        replace(kept, warnings=(*kept.warnings, *_advice(problem, kept))),
+        "the applied plan still satisfies memory and context",
+        is_users_own=False,
     )
-    return Kept(kept, "the applied plan still satisfies memory and context", is_users_own=False)
 
 
 def keep_served(served: Served, fixed: Fixed, problem: Problem) -> Kept | None:
     """The user's own configuration, where it breaks no limit of the policy."""
     explicit = size_explicit(replace(problem, fixed=served.values))
-    if violations(problem, explicit) or not _agrees(fixed, explicit):
+    if violations(problem, explicit) or served_violations(served, problem) or not _agrees(fixed, explicit):
         return None
     return Kept(explicit, "what runs now breaks no limit", is_users_own=True)
 
 
+def served_violations(served: Served, problem: Problem) -> tuple[str, ...]:
+    """Limits that what runs now breaks by settings which no plan has: threads, layers left on the processor, words."""
+    # llama-server and its kin take one thread per physical core by themselves, whatever a quota says.
+    threads = served.threads or problem.hardware.cpu.physical_cores
+    lines = [*crowded_threads(problem, threads), *served.works_against]
+    layers = problem.model.layers
+    if problem.on_gpu and served.gpu_layers is not None and served.gpu_layers < layers:
+        lines.append(f"only {served.gpu_layers} of {layers} layers are on the card")
+    return tuple(lines)
+
+
+def chosen_context_tokens(served: Served | None, applied: Plan | None) -> int | None:
+    """The context that a person chose and that a new plan keeps where it fits; not one that llmops computed itself."""
+    if served is None or not served.context_was_chosen:
+        return None
+    longest = served.request_context_tokens or served.values.context_tokens
+    if applied is not None and longest is not None:
+        own = min(applied.context_tokens_per_slot, applied.model.context_tokens_trained)
+        load = applied.workload
+        needed = max(load.context_floor_tokens, load.prompt_tokens + load.reply_tokens)
+        if longest == own and own < needed + CONTEXT_STEP_TOKENS:
+            return None
+    return longest
+
+
+def _advice(problem: Problem, kept: Plan) -> tuple[str, ...]:
+    """Limits of the policy that it breaks by now, where a new plan would have other numbers."""
+    lines = violations(problem, kept)
+    if not lines:
+        return ()
+    try:
+        afresh = size(problem)
+    except DoesNotFit:
+        return ()
+    if (afresh.slots, afresh.batch_tokens) == (kept.slots, kept.batch_tokens):
+        return ()
+    return tuple(f"{line}; `llmops tune --apply --replan` computes afresh" for line in lines)
+
+
 def _same_model(applied: Plan, problem: Problem) -> bool:
-    before, now = applied.model, problem.model
-    return (before.reference, before.parameters, before.weights_bytes) == (
-        now.reference,
-        now.parameters,
-        now.weights_bytes,
+    """The same weights, wherever their file lies now."""
+    return _weights(applied.model) == _weights(problem.model)
+
+
+def _weights(model: ModelSpec) -> tuple[object, ...]:
+    return (model.architecture, model.layers, model.parameters, model.quantization, model.weights_bytes)
+
+
+def _same_devices(applied: Plan, problem: Problem) -> bool:
+    """Cards as before. A driver that cannot be asked for a moment is no reason to leave the cards."""
+    unseen = not problem.hardware.gpus and problem.hardware.gpu_detail != GIVEN
+    return unseen or (applied.gpu_layers is not None) == problem.on_gpu
+
+
+def _same_machine(applied: Plan, kept: Plan, problem: Problem) -> bool:
+    before = {budget.device: budget.total_bytes for budget in applied.budgets}
+    now = {budget.device: budget.total_bytes for budget in kept.budgets}
+    alike = before.keys() == now.keys() and all(
+        abs(now[device] - size) <= _SAME_SIZE * size for device, size in before.items()
     )
+    return alike and applied.threads == decode_threads(problem.hardware.cpu)
 
 
 def _agrees(fixed: Fixed, plan: Plan) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from llmops.actions.contention import MOST_SHARE_OF_OTHERS, processor_time, share_of_others
@@ -17,13 +18,16 @@ _PREFILL_SECONDS, _DECODE_SECONDS = 2.0, 4.0
 _FEWEST_PROMPT_TOKENS, _MOST_PROMPT_TOKENS = 48, 384
 _FEWEST_REPLY_TOKENS, _MOST_REPLY_TOKENS = 24, 96
 _TIMEOUT_SECONDS = 300.0
+# A slot is given back a moment after its last token was sent; it must not pass for somebody else's request.
+_SETTLE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
 class Load:
     """One run of the test, what swap and disk did meanwhile, and what else went on.
 
-    `processing` counts requests of others at its begin; `others_share` is their part of all processor time.
+    `processing` counts requests of others at its begin or its end; `others_share` is the part of all processor time
+    that other work took.
     """
 
     requests: TwoRequests
@@ -51,15 +55,23 @@ def wanted_overlap(plan: Plan) -> Overlap:
 
 
 def put_under_load(
-    host: Host, in_force: InForce, plan: Plan, *, model: str | None = None, before_it: Load | None = None
+    host: Host,
+    in_force: InForce,
+    plan: Plan,
+    *,
+    others: Callable[[], int],
+    model: str | None = None,
+    before_it: Load | None = None,
 ) -> Load:
     """Send the requests; raise EngineNotAnswering where not even the first is answered properly.
 
+    `others` counts the requests that other people have running.
     A repetition takes its lengths from what the first run measured, which may be far from what was predicted.
     """
     rates = measured_rates(before_it) if before_it else None
     prompt_tokens, reply_tokens = _lengths(plan, rates)
     pid = in_force.computing_pid
+    processing = others()
     before, time_before = begin(host, pid), processor_time(host, pid)
     requests = two_requests(
         host,
@@ -71,9 +83,10 @@ def put_under_load(
         timeout_seconds=_TIMEOUT_SECONDS,
     )
     paging = end(host, pid, before)
-    others = share_of_others(time_before, processor_time(host, pid))
-    repeated = before_it is not None
-    return Load(requests, prompt_tokens, reply_tokens, paging, in_force.processing or 0, repeated, others)
+    share = share_of_others(time_before, processor_time(host, pid))
+    host.sleep(_SETTLE_SECONDS)
+    processing = max(processing, others())
+    return Load(requests, prompt_tokens, reply_tokens, paging, processing, before_it is not None, share)
 
 
 def _lengths(plan: Plan, rates: MeasuredRates | None) -> tuple[int, int]:

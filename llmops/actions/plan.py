@@ -5,51 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from llmops.actions.keep import Kept, keep_applied, keep_served
-from llmops.actions.together import load_more, memory_of
-from llmops.core.errors import UsageError
+from llmops.actions.keep import Kept, chosen_context_tokens, keep_applied, keep_served
+from llmops.actions.subject import (
+    ABSENT,
+    EMBEDDED,
+    PlanRequest,
+    Subject,
+    absent,
+    find_engine,
+    find_subject,
+    is_described,
+)
+from llmops.actions.together import load_more
+from llmops.core.fitting import short_by_bytes
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
-from llmops.core.plan import Fixed, MemoryModel, Plan, Policy
-from llmops.core.problem import Problem
-from llmops.core.sizing import size, size_explicit
+from llmops.core.plan import Plan
+from llmops.core.problem import Problem, require_possible
+from llmops.core.sizing import fits, fits_at_the_start, size, size_explicit
 from llmops.core.throughput import Rates, predict_rates, rates_from_measured
-from llmops.core.version import Version
-from llmops.core.visible_devices import served_by
-from llmops.core.workload import Workload
-from llmops.engines import ENGINES, engine_named
-from llmops.engines.base import Engine, InForce, Installation, Models, Served
+from llmops.core.units import format_bytes
+from llmops.engines.base import Engine, InForce, Installation
 from llmops.host import Host
-from llmops.probe import read_hardware
 from llmops.probe.bandwidth import read_bandwidth
 from llmops.state import Recalled, read_applied_plan, read_rates, subject
 
-ABSENT = "absent"
-EMBEDDED = "embedded"
-
-
-def _as_probed(hardware: Hardware) -> Hardware:
-    return hardware
-
-
-@dataclass(frozen=True)
-class PlanRequest:
-    """What the user asks for.
-
-    `hardware` replaces the probe; `override` changes single values of either. `bandwidth` measures memory bandwidth,
-    unless it was given. `replan` computes afresh even where what is in force breaks no limit.
-    """
-
-    workload: Workload
-    policy: Policy
-    fixed: Fixed
-    engine: str = "auto"
-    engine_version: str | None = None
-    models: tuple[str, ...] = ()
-    hardware: Hardware | None = None
-    override: Callable[[Hardware], Hardware] = _as_probed
-    bandwidth: bool = False
-    replan: bool = False
+__all__ = [
+    "ABSENT",
+    "EMBEDDED",
+    "PlanRequest",
+    "Planned",
+    "Subject",
+    "absent",
+    "find_engine",
+    "find_subject",
+    "make_plan",
+    "size_one",
+]
 
 
 @dataclass(frozen=True)
@@ -69,40 +61,15 @@ class Planned:
     changes_nothing: bool = False
 
 
-@dataclass(frozen=True)
-class Subject:
-    """The engine on this machine, the models it is to serve and the hardware, before any sizing."""
-
-    engine: Engine
-    installation: Installation
-    in_force: InForce
-    served: Served | None
-    hardware: Hardware
-    models: Models
-
-    @property
-    def model(self) -> ModelSpec:
-        """The slowest model, for which the speeds hold."""
-        return self.models.chat[0]
-
-    def memory(self, count: int) -> MemoryModel:
-        """What a shape takes with so many models in memory."""
-        return memory_of(self.engine, self.hardware, self.models, self.version, count)
-
-    @property
-    def version(self) -> Version | None:
-        """The version whose rules hold."""
-        return self.installation.version
-
-
 def make_plan(host: Host, request: PlanRequest, *, progress: Callable[[str], None]) -> Planned:
     """The plan for this machine; raise what reading its parts raises, and DoesNotFit."""
     found = _measured_if_needed(host, request, find_subject(host, request), progress)
     problem, warnings = _problem(host, request, found)
+    require_possible(problem)
     kept = None if request.replan else _keep(host, request, found, problem)
     if kept is None:
         plan = load_more(problem, size(problem), found.models, found.memory)
-        return _planned(found, plan, warnings)
+        return _planned(found, plan, (*warnings, *_shorter_requests(found, plan)))
     planned = _planned(found, kept.plan, warnings)
     return replace(planned, kept=kept.reason, changes_nothing=kept.is_users_own)
 
@@ -111,34 +78,41 @@ def size_one(host: Host, request: PlanRequest, *, progress: Callable[[str], None
     """The memory and capacity of one explicit configuration; engine defaults for what is not given."""
     found = _measured_if_needed(host, request, find_subject(host, request), progress)
     problem, warnings = _problem(host, request, found)
-    return _planned(found, size_explicit(problem), warnings)
+    if request.fixed.context_tokens is None:
+        warnings = (*warnings, "without --context the engine takes all that the model was trained on, or what fits")
+    complete = found.engine.with_defaults(request.fixed, found.model, found.installation, found.hardware)
+    problem = replace(problem, fixed=complete)
+    require_possible(problem)
+    plan = size_explicit(problem)
+    return _planned(found, plan, (*warnings, *_outgrows(plan)))
+
+
+def _outgrows(plan: Plan) -> tuple[str, ...]:
+    """What starts and serves, and ends in swap once enough prompts are saved."""
+    safety = plan.policy.safety_factor
+    if fits(plan.budgets, safety) or not fits_at_the_start(plan.budgets, safety):
+        return ()
+    saved = max(budget.prompt_cache_bytes for budget in plan.budgets)
+    short = short_by_bytes(plan.budgets, safety)
+    return (
+        f"saved prompts may grow to {format_bytes(saved)}, {format_bytes(short)} more than there is room for:"
+        " bound them with --cache-ram and --ctx-checkpoints",
+    )
+
+
+def _shorter_requests(found: Subject, plan: Plan) -> tuple[str, ...]:
+    """Requests that work now and will be refused; where memory was the reason, the plan itself says so."""
+    served = found.served
+    longest = served.request_context_tokens if served and served.context_was_chosen else None
+    now, same = plan.context_tokens_per_slot, found.serves_the_model
+    if not same or longest is None or longest <= now or any("served until now" in line for line in plan.warnings):
+        return ()
+    return (f"requests may have {now} tokens instead of the {longest} now; --context {longest} keeps them",)
 
 
 def _planned(found: Subject, plan: Plan, warnings: tuple[str, ...]) -> Planned:
     told = replace(plan, warnings=(*plan.warnings, *warnings))
     return Planned(found.engine, found.installation, found.in_force, found.hardware, found.model, told)
-
-
-def find_subject(host: Host, request: PlanRequest) -> Subject:
-    """Look at the machine once: engine, model, hardware."""
-    engine, installation = find_engine(host, request)
-    present = installation.managed_by != ABSENT
-    in_force = engine.in_force(host, installation) if present else InForce()
-    models = engine.models(host, request.models, installation, in_force)
-    hardware = request.hardware or _probed(host, installation, in_force)
-    served = engine.served(in_force, installation) if present else None
-    return Subject(engine, installation, in_force, served, request.override(hardware), models)
-
-
-def _probed(host: Host, installation: Installation, in_force: InForce) -> Hardware:
-    """The machine with the cards that this engine uses, as its build and its environment let it."""
-    variables = in_force.environment if in_force.environment is not None else in_force.configured_environment
-    hardware = read_hardware(
-        host,
-        engine_pids=in_force.pids,
-        engine_environment=None if variables is None else dict(variables),
-    )
-    return served_by(hardware, installation.accelerators)
 
 
 def _measured_if_needed(host: Host, request: PlanRequest, found: Subject, progress: Callable[[str], None]) -> Subject:
@@ -152,40 +126,6 @@ def _measured_if_needed(host: Host, request: PlanRequest, found: Subject, progre
     return replace(found, hardware=measured)
 
 
-def find_engine(host: Host, request: PlanRequest) -> tuple[Engine, Installation]:
-    """The engine asked for, or the best one installed; planning goes on without any, as if the newest were there.
-
-    Of several, the one that runs is taken, then one that a unit starts, then a program that only lies on the disk.
-    """
-    wanted = ENGINES if request.engine == "auto" else (engine_named(request.engine),)
-    installations = [(engine, found) for engine in wanted for found in engine.detect(host)[:1]]
-    installations.sort(key=lambda pair: _rank(pair[1]))
-    engine, installation = installations[0] if installations else (wanted[0], absent(wanted[0]))
-    if request.engine_version is None:
-        return engine, installation
-    version = Version.parse(request.engine_version)
-    if version is None:
-        raise UsageError(
-            f"{request.engine_version!r} is not a version of {engine.name}", hint="give numbers, such as 11434"
-        )
-    # The embedded server has the version of its own package: another version is another program, on another machine.
-    is_that_one = installation.version in {None, version} and installation.managed_by != EMBEDDED
-    if is_that_one and installation.problem is None:
-        return engine, replace(installation, version=version, version_text=request.engine_version)
-    return engine, replace(absent(engine), version=version, version_text=request.engine_version)
-
-
-def _rank(installation: Installation) -> tuple[bool, bool, bool, bool]:
-    """Least first; those that are alike stay in the order of ENGINES."""
-    managed_by = installation.managed_by
-    return installation.problem is not None, installation.pid is None, managed_by != "unit", managed_by == EMBEDDED
-
-
-def absent(engine: Engine) -> Installation:
-    """An engine that is not on this machine."""
-    return Installation(engine.name, ABSENT, (engine.name,), None, None, None, detail="not installed")
-
-
 def _problem(host: Host, request: PlanRequest, found: Subject) -> tuple[Problem, tuple[str, ...]]:
     hardware, model, installation = found.hardware, found.model, found.installation
     engine, version = found.engine, found.version
@@ -196,8 +136,8 @@ def _problem(host: Host, request: PlanRequest, found: Subject) -> tuple[Problem,
     if hardware.gpus and not on_gpu:
         warnings.append("this build of the engine uses no card: the plan is for the processor alone")
     preferred = None
-    if found.served and found.served.context_was_chosen:
-        preferred = found.served.values.context_tokens
+    if not request.replan and found.serves_the_model:
+        preferred = chosen_context_tokens(found.served, read_applied_plan(host, found.engine.name).plan)
     problem = Problem(
         engine=found.engine.name,
         engine_version=installation.version_text,
@@ -233,8 +173,12 @@ def _recalled(host: Host, found: Subject) -> Recalled:
 def _keep(host: Host, request: PlanRequest, found: Subject, problem: Problem) -> Kept | None:
     if found.installation.managed_by == ABSENT:
         return None
+    described = is_described(request, found.hardware)
     applied = read_applied_plan(host, found.engine.name).plan
     if applied is not None:
         count = applied.loaded_models
-        return keep_applied(applied, request.fixed, replace(problem, memory=found.memory(count), loaded_models=count))
-    return keep_served(found.served, request.fixed, problem) if found.served else None
+        with_all = replace(problem, memory=found.memory(count), loaded_models=count)
+        return keep_applied(applied, request.fixed, with_all, described=described)
+    if found.served is None or described or not found.serves_the_model:
+        return None
+    return keep_served(found.served, request.fixed, problem)

@@ -44,7 +44,12 @@ def verify(
         untested = tuple(Check(name, "", None, CheckStatus.NOT_EVALUATED, reason) for name in LOAD_CHECKS)
         memory = memory_checks(host, plan, in_force)
         return Verified(VerificationReport((*configuration, *untested, *memory)), None, in_force)
-    load = _load(host, plan, in_force, engine.model_name(plan), progress)
+
+    def others() -> int:
+        return engine.in_force(host, installation).processing or 0
+
+    model = engine.model_name(plan)
+    load = _load(host, plan, in_force, others=others, model=model, progress=progress)
     own = engine.load_checks(host, plan, in_force)
     after = engine.in_force(host, installation)
     checks = (*configuration, *load_checks(plan, load), *own, *memory_checks(host, plan, after))
@@ -100,12 +105,20 @@ def _no_load_because(in_force: InForce) -> str | None:
     return None
 
 
-def _load(host: Host, plan: Plan, in_force: InForce, model: str | None, progress: Callable[[str], None]) -> Load:
+def _load(
+    host: Host,
+    plan: Plan,
+    in_force: InForce,
+    *,
+    others: Callable[[], int],
+    model: str | None,
+    progress: Callable[[str], None],
+) -> Load:
     progress("sending test requests: one alone, then two at once")
-    load = put_under_load(host, in_force, plan, model=model)
+    load = put_under_load(host, in_force, plan, others=others, model=model)
     if load.is_good(plan):
         return load
     # The first requests may bring back what was swapped out or dropped from the page cache before, and other people's
     # requests may have been in the way: only what happens twice is a finding.
     progress("sending them once more, to tell a coincidence from a fault")
-    return put_under_load(host, in_force, plan, model=model, before_it=load)
+    return put_under_load(host, in_force, plan, others=others, model=model, before_it=load)

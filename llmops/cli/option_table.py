@@ -46,6 +46,8 @@ FIXED = (
     OptionSpec("flash-attn", _K.CHOICE, "Fix flash attention (llama-server -fa).", choices=("on", "off", "auto")),
     OptionSpec("kv-unified", _K.FLAG, "One cache pool shared by all slots, or not."),
     OptionSpec("repack", _K.FLAG, "Rearranged copies of weights for this processor, or none."),
+    OptionSpec("cache-ram", _K.SIZE, "Fix the memory for saved prompts (llama-server -cram).", "SIZE", minimum=0),
+    OptionSpec("ctx-checkpoints", _K.INTEGER, "Fix the checkpoints of a slot (llama-server -ctxcp).", "N", minimum=0),
     OptionSpec("swa-full", _K.FLAG, "Keep the whole context in sliding-window layers."),
 )
 POLICY = (

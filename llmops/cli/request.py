@@ -117,6 +117,8 @@ def fixed_of(settings: Settings) -> Fixed:
         swa_full=bool(settings.value("swa-full")),
         flash_attention=flash,
         repack=settings.value("repack"),
+        prompt_cache_bytes=settings.value("cache-ram"),
+        context_checkpoints=settings.value("ctx-checkpoints"),
     )
 
 

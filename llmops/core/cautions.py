@@ -7,6 +7,9 @@ from llmops.core.notices import card_notices, processor_notices
 from llmops.core.plan import Plan
 from llmops.core.problem import Problem
 
+# The pairs that CUDA builds have compiled kernels for, each with itself (llama.cpp, docs/build.md and fattn.cu).
+FAST_ON_CARDS = frozenset({"f16", "bf16", "q8_0", "q4_0"})
+
 
 def cautions(problem: Problem, plan: Plan, demand: Demand, levers: tuple[str, ...]) -> tuple[str, ...]:
     """One line each, most important first."""
@@ -34,14 +37,21 @@ def _shape_warnings(problem: Problem, plan: Plan, levers: tuple[str, ...]) -> li
         )
     if plan.cache_type_k == "q8_0" and any(lever.startswith("q8_0") for lever in levers):
         lines.append("the cache is kept in 8 bits to make it fit: half the memory, slightly less exact replies")
+    types = {plan.cache_type_k, plan.cache_type_v}
+    if problem.on_gpu and (len(types) > 1 or not types <= FAST_ON_CARDS):
+        lines.append(
+            f"cards have no quick attention for keys in {plan.cache_type_k} and values in {plan.cache_type_v}:"
+            " keep both in f16, bf16, q8_0 or q4_0"
+        )
     return lines
 
 
 def _load_warnings(problem: Problem, plan: Plan, demand: Demand) -> list[str]:
     lines = []
     if plan.slots < demand.slots_wanted:
+        because = "as given" if plan.binding_constraint == "given" else f"because of {plan.binding_constraint}"
         lines.append(
-            f"{plan.slots} of {demand.slots_wanted} wanted slots because of {plan.binding_constraint}:"
+            f"{plan.slots} of {demand.slots_wanted} wanted slots {because}:"
             f" {plan.wait_probability:.0%} of requests wait, {plan.wait_seconds_mean:.1f} s on average"
         )
     rate = 1.0 / problem.rates.likely.step_seconds(plan.slots)

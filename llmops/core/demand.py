@@ -10,8 +10,7 @@ from llmops.core.queueing import Waiting, fewest_slots, queue_within_patience, w
 from llmops.core.throughput import Rates
 from llmops.core.workload import Workload, in_flight_requests
 
-_FIXED_POINT_ROUNDS = 200
-_FIXED_POINT_PRECISION = 1e-6
+_HALVINGS = 60
 
 
 @dataclass(frozen=True)
@@ -63,19 +62,23 @@ def slots_fast_enough(rates: Rates, policy: Policy, slots_wanted: int) -> int:
 
 
 def _fixed_point(workload: Workload, rates: Rates) -> tuple[float, float]:
-    """Generation seconds and requests in flight that agree with each other; damped so that it settles."""
+    """Generation seconds and requests in flight that agree with each other.
+
+    More in flight makes generation longer, and that more in flight: the answer lies where the two meet, at most at all
+    users. Halving finds it also near saturation, where steps from one to the other creep.
+    """
     if workload.generation_seconds is not None:
         given = workload.generation_seconds
         return given, in_flight_requests(workload.users, given, workload.turn_seconds)
-    if workload.turn_seconds is None:
-        everybody = float(workload.users)
-        return rates.likely.request_seconds(everybody, workload), everybody
-    in_flight = 1.0
-    generation = rates.likely.request_seconds(in_flight, workload)
-    for _ in range(_FIXED_POINT_ROUNDS):
-        generation = rates.likely.request_seconds(max(1.0, in_flight), workload)
-        target = in_flight_requests(workload.users, generation, workload.turn_seconds)
-        if abs(target - in_flight) < _FIXED_POINT_PRECISION:
-            break
-        in_flight += (target - in_flight) / 2
-    return generation, in_flight
+
+    def generation(in_flight: float) -> float:
+        return rates.likely.request_seconds(max(1.0, in_flight), workload)
+
+    low, high = 0.0, float(workload.users)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if in_flight_requests(workload.users, generation(middle), workload.turn_seconds) > middle:
+            low = middle
+        else:
+            high = middle
+    return generation(high), in_flight_requests(workload.users, generation(high), workload.turn_seconds)

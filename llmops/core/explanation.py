@@ -1,185 +1,178 @@
-"""Why each number of a plan is what it is: formula, inputs, source."""
+"""Why each number of a plan is what it is: the formula that was used, its inputs, where they come from."""
 
 from __future__ import annotations
 
-from llmops.core.demand import Demand
-from llmops.core.hardware import Hardware
+from llmops.core.demand import Demand, queue_requests, service_seconds
+from llmops.core.explanation_machine import machine_reasons
+from llmops.core.explanation_speed import rate_reasons
+from llmops.core.fitting import CONTEXT_STEP_TOKENS
 from llmops.core.plan import Plan, Reason
-from llmops.core.throughput import Rates
-from llmops.core.units import format_bytes, format_rate
+from llmops.core.problem import Problem
+
+NOT_COMPUTED = "not computed: given, or the engine's own choice"
+_QUEUE_MODEL = "finite-source queue M/M/k//N, seen by an arriving user"
 
 
-def reasons(plan: Plan, demand: Demand, rates: Rates, hardware: Hardware) -> tuple[Reason, ...]:
-    """One reason per number, in the order in which the numbers depend on each other."""
+def reasons(problem: Problem, plan: Plan, demand: Demand) -> tuple[Reason, ...]:
+    """At least one reason per number, in the order in which the numbers depend on each other."""
     return (
-        *_load_reasons(plan, demand, rates),
-        *_context_reasons(plan),
-        *_processor_reasons(plan, rates, hardware),
-        *(_budget_reason(plan, device) for device in range(len(plan.budgets))),
-        *_speed_reasons(plan, rates, hardware),
+        *_load_reasons(problem, plan, demand),
+        *_waiting_reasons(problem, plan, demand),
+        *_context_reasons(problem, plan),
+        *machine_reasons(problem, plan),
+        *rate_reasons(problem, plan),
     )
 
 
-def _load_reasons(plan: Plan, demand: Demand, rates: Rates) -> tuple[Reason, ...]:
-    workload, policy = plan.workload, plan.policy
-    turn = "no idle time" if workload.turn_seconds is None else f"{workload.turn_seconds:g} s"
-    given = workload.generation_seconds is not None
-    queue_model = "finite-source queue M/M/k//N, seen by an arriving user"
+def _load_reasons(problem: Problem, plan: Plan, demand: Demand) -> tuple[Reason, ...]:
+    workload, rates = problem.workload, problem.rates
+    at_once = max(1.0, demand.in_flight)
+    generation = Reason(
+        "generation_seconds",
+        f"{demand.generation_seconds:.4g}",
+        "m x prompt / prefill rate + reply x step, with m requests at once",
+        (
+            ("m", f"{at_once:.4g}"),
+            ("prompt", f"{workload.prompt_tokens} tokens"),
+            ("prefill rate", f"{rates.likely.prefill_tokens_per_second:.5g} tokens/s"),
+            ("reply", f"{workload.reply_tokens} tokens"),
+            ("step", f"{rates.likely.step_seconds(at_once):.5g} s"),
+        ),
+        rates.source,
+    )
+    if workload.generation_seconds is not None:
+        generation = Reason("generation_seconds", generation.value, "given", (), "the user")
+    formula = "users x generation seconds / seconds between turns"
+    if workload.turn_seconds is None:
+        formula = "users: the next request of each follows at once"
+    elif demand.saturated:
+        formula = "users: a turn takes them longer than the time between turns"
+    turn = "none" if workload.turn_seconds is None else f"{workload.turn_seconds:g} s"
+    inputs = (
+        ("users", str(workload.users)),
+        ("generation", f"{demand.generation_seconds:.4g} s"),
+        ("between turns", turn),
+    )
     return (
-        Reason(
-            "generation_seconds",
-            f"{demand.generation_seconds:.1f}",
-            "given" if given else "in flight x prompt / prefill rate + reply x decode step",
-            (("prompt tokens", str(workload.prompt_tokens)), ("reply tokens", str(workload.reply_tokens))),
-            "the user" if given else rates.source,
-        ),
-        Reason(
-            "in_flight",
-            f"{plan.in_flight:.1f}",
-            "users x generation seconds / seconds between turns",
-            (
-                ("users", str(workload.users)),
-                ("generation", f"{demand.generation_seconds:.1f} s"),
-                ("turn", turn),
-            ),
-            f"workload {workload.kind.value}",
-        ),
+        generation,
+        Reason("in_flight", f"{plan.in_flight:.3g}", formula, inputs, f"workload {workload.kind.value}"),
+    )
+
+
+def _waiting_reasons(problem: Problem, plan: Plan, demand: Demand) -> tuple[Reason, ...]:
+    workload, policy = problem.workload, problem.policy
+    full_seconds = service_seconds(workload, problem.rates)(min(plan.slots, workload.users))
+    return (
         Reason(
             "slots",
             str(plan.slots),
-            f"fewest with at most {policy.wait_probability:.0%} chance to wait; bound by {plan.binding_constraint}",
-            (("wanted", str(demand.slots_wanted)), ("think", f"{demand.think_seconds:.1f} s")),
-            queue_model,
+            _slots_formula(plan, demand),
+            (
+                ("wanted", str(demand.slots_wanted)),
+                ("chance allowed", f"{policy.wait_probability:.0%}"),
+                ("users", str(workload.users)),
+                ("think", f"{demand.think_seconds:.4g} s"),
+                ("minimum speed", f"{policy.minimum_tokens_per_second:g} tokens/s"),
+            ),
+            _QUEUE_MODEL,
         ),
         Reason(
             "wait",
             f"{plan.wait_probability:.1%}, mean {plan.wait_seconds_mean:.1f} s",
-            "chance that k of the other N - 1 users are served",
-            (("k", str(plan.slots)), ("N", str(workload.users))),
-            queue_model,
+            "chance that k of the other N - 1 users are served; of n others found, the wait is (n - k + 1) x S / k",
+            (
+                ("k", str(plan.slots)),
+                ("N", str(workload.users)),
+                ("think", f"{demand.think_seconds:.4g} s"),
+                ("S, all slots busy", f"{full_seconds:.4g} s"),
+            ),
+            _QUEUE_MODEL,
         ),
-        Reason(
-            "queue_requests",
-            str(plan.queue_requests),
-            "patience x slots / generation seconds with all slots busy",
-            (("patience", f"{policy.patience_seconds:g} s"),),
-            "policy",
-        ),
+        _queue_reason(problem, plan),
     )
 
 
-def _context_reasons(plan: Plan) -> tuple[Reason, ...]:
-    model, workload = plan.model, plan.workload
-    per_token = model.cache_bytes_per_token
+def _slots_formula(plan: Plan, demand: Demand) -> str:
+    if plan.binding_constraint == "given":
+        return NOT_COMPUTED
+    if plan.binding_constraint == "memory":
+        return "as many of those wanted as the memory holds"
+    if plan.binding_constraint == "speed":
+        return "as many of those wanted as leave each stream the minimum speed; at least one"
+    if plan.slots > demand.slots_wanted:
+        return "one would do for this chance to wait; a second costs nothing here"
+    return "fewest with at most the allowed chance to wait"
+
+
+def _queue_reason(problem: Problem, plan: Plan) -> Reason:
+    policy = problem.policy
+    seconds = service_seconds(problem.workload, problem.rates)(plan.slots)
+    computed = queue_requests(problem.workload, problem.rates, policy, plan.slots)
+    formula = "patience x slots / S with all slots busy, rounded down; at least 1"
+    if problem.fixed.queue_requests is not None:
+        formula = NOT_COMPUTED
+    elif computed != plan.queue_requests:
+        formula += f"; kept from an earlier plan, now {computed}"
+    inputs = (
+        ("patience", f"{policy.patience_seconds:g} s"),
+        ("slots", str(plan.slots)),
+        ("S", f"{seconds:.4g} s"),
+    )
+    return Reason("queue_requests", str(plan.queue_requests), formula, inputs, f"policy; {problem.rates.source}")
+
+
+def _context_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
+    model, workload, fixed = plan.model, problem.workload, problem.fixed
+    served = problem.preferred_context_tokens
+    growing = [layer for layer in model.attention_layers if layer.window_tokens is None]
+    shapes = dict.fromkeys((layer.kv_heads, layer.key_length, layer.value_length) for layer in growing)
+    layers = ", ".join(
+        f"{sum((one.kv_heads, one.key_length, one.value_length) == shape for one in growing)}"
+        f" layers of {shape[0]} x ({shape[1]} + {shape[2]})"
+        for shape in shapes
+    )
+    floor = workload.context_floor_tokens if fixed.context_tokens is None else fixed.context_tokens
     return (
         Reason(
             "context_tokens_per_slot",
             str(plan.context_tokens_per_slot),
-            "at least max(floor, prompt + reply), at most the trained context, in steps of 256",
+            "what is served until now where it fits; at least max(floor, prompt + reply), at most what the model was"
+            f" trained on; in steps of {CONTEXT_STEP_TOKENS}",
             (
-                ("floor", str(workload.context_floor_tokens)),
+                ("floor", str(floor)),
                 ("prompt + reply", str(workload.prompt_tokens + workload.reply_tokens)),
                 ("trained", str(model.context_tokens_trained)),
+                ("served until now", "nothing that was chosen" if served is None else str(served)),
             ),
-            "workload and model header",
+            "workload, model header and what runs now",
+        ),
+        Reason(
+            "cache_types",
+            f"{plan.cache_type_k} keys, {plan.cache_type_v} values",
+            _cache_types_formula(problem, plan),
+            (("allowed", " then ".join(problem.policy.cache_types_allowed)),),
+            "policy" if fixed.cache_type_k is None else "the user",
         ),
         Reason(
             "cache_bytes_per_token",
-            str(per_token),
-            "sum over full-attention layers of KV heads x (key + value length) x 2 bytes",
-            (
-                ("layers", str(model.layers)),
-                ("growing layers", str(sum(layer.window_tokens is None for layer in model.attention_layers))),
-            ),
+            str(model.cache_bytes_per_token),
+            "layers x KV heads x (key + value length) x 2 bytes, of the layers that keep the whole context",
+            (("layers", layers or "none"), ("of all", str(len(model.attention_layers)))),
             "model header",
         ),
         Reason(
             "cache_tokens",
             str(plan.cache_tokens),
-            "slots x context per slot",
+            "slots x context per slot" + (", in one pool that all share" if plan.kv_unified else ""),
             (("slots", str(plan.slots)), ("context", str(plan.context_tokens_per_slot))),
             f"cache in {plan.cache_type_k}",
         ),
     )
 
 
-def _processor_reasons(plan: Plan, rates: Rates, hardware: Hardware) -> tuple[Reason, ...]:
-    cpu, policy = hardware.cpu, plan.policy
-    prefill = rates.likely.prefill_tokens_per_second
-    batch_formula = (
-        "largest power of two <= prefill rate x longest gap, within 64..2048"
-        if policy.protect == "itl"
-        else "the engine's large batch: the first token comes sooner, running streams stop longer"
-    )
-    return (
-        Reason(
-            "threads",
-            f"{plan.threads} decode, {plan.batch_threads} prefill",
-            "usable cores for decode, usable threads for prefill",
-            (
-                ("physical cores", str(cpu.physical_cores)),
-                ("quota", str(cpu.quota_cores)),
-                ("affinity", str(cpu.affinity_cpus)),
-            ),
-            "probe",
-        ),
-        Reason(
-            "waiting of threads",
-            "asleep" if plan.passive_waiting else "the engine's default",
-            "asleep where processors are virtual or under a quota: a spinning thread burns what the late one needs",
-            (("virtual", "yes" if "hypervisor" in cpu.flags else "no"), ("quota", str(cpu.quota_cores))),
-            "probe",
-        ),
-        Reason(
-            "batch_tokens",
-            f"{plan.batch_tokens} (physical {plan.ubatch_tokens})",
-            batch_formula,
-            (("prefill", f"{prefill:.0f} tokens/s"), ("gap", f"{policy.max_gap_seconds:g} s")),
-            rates.source,
-        ),
-        Reason(
-            "prompt_cache",
-            f"{format_bytes(plan.prompt_cache_bytes)}, {plan.context_checkpoints} checkpoints per slot",
-            "at most half of the host memory left, at most one conversation per user",
-            (("users", str(plan.workload.users)),),
-            "host memory budget",
-        ),
-    )
-
-
-def _budget_reason(plan: Plan, number: int) -> Reason:
-    budget = plan.budgets[number]
-    parts = (
-        ("weights", budget.weights_bytes),
-        ("cache", budget.cache_bytes),
-        ("state", budget.state_bytes),
-        ("compute", budget.compute_bytes),
-        ("output", budget.output_bytes),
-        ("runtime", budget.runtime_bytes),
-        ("prompt cache", budget.prompt_cache_bytes),
-        ("reserve", budget.reserve_bytes),
-    )
-    return Reason(
-        f"memory of {budget.device}",
-        f"{format_bytes(budget.used_bytes)} of {format_bytes(budget.available_bytes)}",
-        "sum of the parts; a full cache uses at most "
-        f"{plan.policy.safety_factor:.0%} of the room for it; swap never counts",
-        tuple((name, format_bytes(size)) for name, size in parts if size),
-        "model header and engine rules",
-    )
-
-
-def _speed_reasons(plan: Plan, rates: Rates, hardware: Hardware) -> tuple[Reason, ...]:
-    bandwidth = hardware.bandwidth.read_bytes_per_second if hardware.bandwidth else None
-    return (
-        Reason(
-            "speed",
-            f"{1.0 / rates.likely.step_seconds(1):.1f} tokens/s alone",
-            "1 / (fixed + active weight bytes / bandwidth + streams x (cache bytes / bandwidth + arithmetic))",
-            (
-                ("active weights", format_bytes(plan.model.active_weights_bytes)),
-                ("bandwidth", format_rate(bandwidth) if bandwidth else "not measured"),
-            ),
-            rates.source,
-        ),
-    )
+def _cache_types_formula(problem: Problem, plan: Plan) -> str:
+    if problem.fixed.cache_type_k is not None or problem.fixed.cache_type_v is not None:
+        return NOT_COMPUTED
+    if plan.cache_type_k == problem.policy.cache_types_allowed[0]:
+        return "the first type that is allowed: it fits"
+    return "the next type that is allowed: with the first it did not fit, and fewer slots come after it"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from llmops.core.memory.budget import MemoryBudget
+from llmops.core.model import ModelSpec
 from llmops.core.plan import MemoryModel, Shape
 from llmops.core.units import MIB
 
@@ -66,8 +67,8 @@ def spend_rest(
 
     Each of several loaded models keeps its own prompts.
     """
-    rest = _host_rest_bytes(memory(shape), safety_factor)
-    checkpoint_bytes = rest - _host_rest_bytes(memory(replace(shape, context_checkpoints=1)), safety_factor)
+    rest = host_rest_bytes(memory(shape), safety_factor)
+    checkpoint_bytes = rest - host_rest_bytes(memory(replace(shape, context_checkpoints=1)), safety_factor)
     checkpoints = CHECKPOINTS_MOST
     if checkpoint_bytes > 0:
         checkpoints = max(0, min(CHECKPOINTS_MOST, rest // 4 // checkpoint_bytes))
@@ -78,16 +79,31 @@ def spend_rest(
     return replace(with_checkpoints, prompt_cache_bytes=prompt_cache)
 
 
-def longest_single_context(shape: Shape, trained_tokens: int, memory: MemoryModel, safety_factor: float) -> int:
-    """The longest context with one slot; 0 where not even the shortest fits."""
+def longest_fitting_context(shape: Shape, trained_tokens: int, memory: MemoryModel, safety_factor: float) -> int:
+    """The longest context that fits with this shape's slots; 0 where not even the shortest does."""
     search = _Search(memory, safety_factor)
-    one = replace(shape, slots=1, context_tokens_per_slot=CONTEXT_STEP_TOKENS)
-    if not search.fits(one):
+    shortest = replace(shape, context_tokens_per_slot=CONTEXT_STEP_TOKENS)
+    if not search.fits(shortest):
         return 0
-    return search.longest_context(one, trained_tokens).context_tokens_per_slot
+    return search.longest_context(shortest, trained_tokens).context_tokens_per_slot
 
 
-def _host_rest_bytes(budgets: tuple[MemoryBudget, ...], safety_factor: float) -> int:
+def most_fitting_slots(shape: Shape, memory: MemoryModel, safety_factor: float) -> int:
+    """The most slots, fewer than the shape has, that fit; 0 where not even one does."""
+    fewer = _Search(memory, safety_factor).most_slots(shape)
+    return fewer.slots if fewer else 0
+
+
+def conversations_bytes(model: ModelSpec, users: int, shape: Shape) -> int:
+    """Host bytes of one saved conversation per user, each as long as its slot."""
+    per_token = sum(
+        layer.cache_bytes_per_token(shape.cache_type_k, shape.cache_type_v) for layer in model.attention_layers
+    )
+    return users * shape.context_tokens_per_slot * per_token
+
+
+def host_rest_bytes(budgets: tuple[MemoryBudget, ...], safety_factor: float) -> int:
+    """What these budgets leave of the host's memory beyond the margin; never negative."""
     return max(0, -short_by_bytes([budget for budget in budgets if budget.device == "host"], safety_factor))
 
 

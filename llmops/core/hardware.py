@@ -60,17 +60,24 @@ class Memory:
     group_used_bytes: int | None = None
 
     @property
+    def rooms(self) -> tuple[tuple[int, int], ...]:
+        """(bytes that a new plan may take, size of the whole) under each known limit.
+
+        What the tuned engine holds counts as free.
+        """
+        held, limit = self.held_by_engine_bytes, self.limit_bytes
+        pairs = (
+            (None if self.available_bytes is None else self.available_bytes + held, self.total_bytes),
+            (None if self.limit_available_bytes is None else self.limit_available_bytes + held, limit),
+            (self.engine_limit_bytes, self.engine_limit_bytes),
+            (self.total_bytes, self.total_bytes),
+        )
+        return tuple((room, room if whole is None else whole) for room, whole in pairs if room is not None)
+
+    @property
     def usable_bytes(self) -> int | None:
-        """What a new plan may take: the least of every limit, counting what the tuned engine holds as free."""
-        held = self.held_by_engine_bytes
-        rooms = [
-            None if self.available_bytes is None else self.available_bytes + held,
-            None if self.limit_available_bytes is None else self.limit_available_bytes + held,
-            self.engine_limit_bytes,
-            self.total_bytes,
-        ]
-        known = [room for room in rooms if room is not None]
-        return min(known) if known else None
+        """What a new plan may take: the least of every limit."""
+        return min((room for room, _ in self.rooms), default=None)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from llmops.core.errors import UsageError
 from llmops.core.hardware import Hardware
-from llmops.core.model import ModelSpec
+from llmops.core.model import CACHE_TYPE_BLOCKS, ModelSpec
 from llmops.core.plan import Fixed, MemoryModel, Policy, Shape
 from llmops.core.throughput import Rates
 from llmops.core.workload import Workload
@@ -55,3 +56,27 @@ class Problem:
         layers = self.model.attention_layers
         blocks_filled = all(layer.key_length % 32 == 0 and layer.value_length % 32 == 0 for layer in layers)
         return tuple(name for name in self.policy.cache_types_allowed if blocks_filled or name in {"f16", "bf16"})
+
+
+def require_possible(problem: Problem) -> None:
+    """Raise UsageError for values that the engine refuses at its start, whatever the memory."""
+    slots, fixed = problem.fixed.slots, problem.fixed
+    if slots is not None and slots > problem.most_slots:
+        raise UsageError(
+            f"{problem.engine} serves at most {problem.most_slots} requests at once, not {slots}",
+            hint=f"ask for at most --slots {problem.most_slots}",
+        )
+    layers = problem.model.attention_layers
+    heads = (
+        (fixed.cache_type_k, {layer.key_length for layer in layers}),
+        (fixed.cache_type_v, {layer.value_length for layer in layers}),
+    )
+    for cache_type, lengths in heads:
+        block = CACHE_TYPE_BLOCKS[cache_type][1] if cache_type else 1
+        cut = [length for length in sorted(lengths) if length % block]
+        if cut:
+            raise UsageError(
+                f"{cache_type} stores {block} values in a block, and the heads of {problem.model.reference} have"
+                f" {cut[0]}",
+                hint="keep the cache in f16, or take a model whose heads fill whole blocks",
+            )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from llmops.core.cautions import cautions
 from llmops.core.demand import Demand, queue_requests, read_demand, slots_fast_enough, waiting_with
 from llmops.core.explanation import reasons
-from llmops.core.fitting import CONTEXT_STEP_TOKENS, fit, short_by_bytes, spend_rest
+from llmops.core.fitting import CONTEXT_STEP_TOKENS, Fitted, conversations_bytes, fit, short_by_bytes, spend_rest
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.plan import Plan, Shape
 from llmops.core.problem import Problem
@@ -25,13 +25,16 @@ def size(problem: Problem) -> Plan:
     slots, binding = _wanted_slots(problem, demand)
     start = _shape(problem, slots, _wanted_context(problem))
     floor = min(needed_context(problem), start.context_tokens_per_slot)
-    fitted = fit(start, floor, problem.fallback_cache_types, problem.memory, problem.policy.safety_factor)
+    fitted = _pair(problem, demand, start)
+    if fitted is None:
+        fitted = fit(start, floor, problem.fallback_cache_types, problem.memory, problem.policy.safety_factor)
     if fitted is None or (problem.fixed.slots and fitted.shape.slots < problem.fixed.slots):
         raise does_not_fit(problem, replace(start, context_tokens_per_slot=floor))
     if fitted.shape.slots < slots:
         binding = "memory"
     shape = _with_prompt_cache(problem, fitted.shape)
-    return _plan(problem, demand, shape, binding, fitted.levers)
+    plan = _plan(problem, shape, binding)
+    return replace(plan, warnings=cautions(problem, plan, demand, fitted.levers))
 
 
 def size_explicit(problem: Problem) -> Plan:
@@ -39,19 +42,36 @@ def size_explicit(problem: Problem) -> Plan:
     demand = read_demand(problem.workload, problem.policy, problem.rates, most_slots=problem.most_slots)
     slots = problem.fixed.slots or demand.slots_wanted
     context = problem.fixed.context_tokens or _wanted_context(problem)
-    shape = _shape(problem, slots, _padded(context))
-    given = problem.fixed
-    shape = replace(
-        shape,
-        prompt_cache_bytes=given.prompt_cache_bytes or 0,
-        context_checkpoints=given.context_checkpoints or 0,
+    plan = _plan(problem, _shape(problem, slots, _padded(context)), "given")
+    return replace(plan, warnings=cautions(problem, plan, demand, ()))
+
+
+def as_it_is_now(problem: Problem, plan: Plan) -> Plan:
+    """The same numbers, with all that follows from them on this machine today: memory, waiting, speeds, reasons."""
+    demand = read_demand(problem.workload, problem.policy, problem.rates, most_slots=problem.most_slots)
+    met = waiting_with(demand, problem.workload, problem.rates, plan.slots)
+    now = replace(
+        plan,
+        engine_version=problem.engine_version,
+        model=problem.model,
+        in_flight=demand.in_flight,
+        wait_probability=met.probability,
+        wait_seconds_mean=met.seconds_mean,
+        budgets=problem.memory(plan.shape),
+        speeds=speeds(problem.rates, problem.workload),
     )
-    return _plan(problem, demand, shape, "given", ())
+    now = replace(now, reasons=reasons(problem, now, demand))
+    return replace(now, warnings=cautions(problem, now, demand, ()))
 
 
 def fits(budgets: tuple[MemoryBudget, ...], safety_factor: float) -> bool:
     """True when every device has room, with the margin for a full cache."""
     return short_by_bytes(budgets, safety_factor) <= 0
+
+
+def fits_at_the_start(budgets: tuple[MemoryBudget, ...], safety_factor: float) -> bool:
+    """True when every device has room while no prompt is saved yet; saved prompts grow with traffic."""
+    return fits(tuple(replace(budget, prompt_cache_bytes=0) for budget in budgets), safety_factor)
 
 
 def _wanted_slots(problem: Problem, demand: Demand) -> tuple[int, str]:
@@ -60,9 +80,19 @@ def _wanted_slots(problem: Problem, demand: Demand) -> tuple[int, str]:
     fast_enough = slots_fast_enough(problem.rates, problem.policy, demand.slots_wanted)
     if fast_enough < demand.slots_wanted:
         return max(1, fast_enough), "speed"
-    # A second user must not find a server of one slot busy where there is room and speed for two.
+    return demand.slots_wanted, "users"
+
+
+def _pair(problem: Problem, demand: Demand, start: Shape) -> Fitted | None:
+    """Two slots where one would do, if room and speed for both are there and nothing is given up for the second."""
     pair = min(LEAST_SLOTS, problem.workload.users, problem.most_slots)
-    return max(demand.slots_wanted, slots_fast_enough(problem.rates, problem.policy, pair)), "users"
+    if problem.fixed.slots is not None or demand.slots_wanted >= pair or start.slots >= pair:
+        return None
+    fast_enough = slots_fast_enough(problem.rates, problem.policy, pair) >= pair
+    fitted = fit(
+        replace(start, slots=pair), start.context_tokens_per_slot, (), problem.memory, problem.policy.safety_factor
+    )
+    return fitted if fast_enough and fitted is not None and not fitted.levers else None
 
 
 def needed_context(problem: Problem) -> int:
@@ -99,21 +129,19 @@ def _shape(problem: Problem, slots: int, context_tokens: int) -> Shape:
         ubatch_tokens=ubatch,
         flash_attention=fixed.flash_attention or "auto",
         repack=fixed.repack is not False,
+        prompt_cache_bytes=fixed.prompt_cache_bytes or 0,
+        context_checkpoints=fixed.context_checkpoints or 0,
         gpu_layers=problem.model.layers + 1 if problem.on_gpu else None,
     )
 
 
 def _with_prompt_cache(problem: Problem, shape: Shape) -> Shape:
-    """Spend what is left on the host, for at most one saved conversation per user."""
-    per_token = sum(
-        layer.cache_bytes_per_token(shape.cache_type_k, shape.cache_type_v) for layer in problem.model.attention_layers
-    )
-    conversations = problem.workload.users * shape.context_tokens_per_slot * per_token
+    """Spend what is left on the host; what the user fixed is in the shape already and stays."""
     spent = spend_rest(
         shape,
         problem.memory,
         problem.policy.safety_factor,
-        conversations_bytes=conversations,
+        conversations_bytes=conversations_bytes(problem.model, problem.workload.users, shape),
         loaded_models=problem.loaded_models,
     )
     fixed = problem.fixed
@@ -133,9 +161,8 @@ def _queue(problem: Problem, slots: int) -> int:
     return queue_requests(problem.workload, problem.rates, problem.policy, slots)
 
 
-def _plan(problem: Problem, demand: Demand, shape: Shape, binding: str, levers: tuple[str, ...]) -> Plan:
+def _plan(problem: Problem, shape: Shape, binding: str) -> Plan:
     shape = problem.shaped(shape)
-    met = waiting_with(demand, problem.workload, problem.rates, shape.slots)
     cpu = problem.hardware.cpu
     plan = Plan(
         engine=problem.engine,
@@ -143,35 +170,18 @@ def _plan(problem: Problem, demand: Demand, shape: Shape, binding: str, levers: 
         model=problem.model,
         workload=problem.workload,
         policy=problem.policy,
-        slots=shape.slots,
-        context_tokens_per_slot=shape.context_tokens_per_slot,
-        cache_type_k=shape.cache_type_k,
-        cache_type_v=shape.cache_type_v,
-        kv_unified=shape.kv_unified,
-        batch_tokens=shape.batch_tokens,
-        ubatch_tokens=shape.ubatch_tokens,
+        **{row.name: getattr(shape, row.name) for row in fields(Shape)},
         threads=decode_threads(cpu),
         batch_threads=prefill_threads(cpu),
-        gpu_layers=shape.gpu_layers,
-        prompt_cache_bytes=shape.prompt_cache_bytes,
-        context_checkpoints=shape.context_checkpoints,
-        memory_mapped=shape.memory_mapped,
-        repack=shape.repack,
-        flash_attention=shape.flash_attention,
-        swa_full=shape.swa_full,
         queue_requests=_queue(problem, shape.slots),
-        in_flight=demand.in_flight,
-        wait_probability=met.probability,
-        wait_seconds_mean=met.seconds_mean,
+        in_flight=0.0,
+        wait_probability=0.0,
+        wait_seconds_mean=0.0,
         binding_constraint=binding,
-        budgets=problem.memory(shape),
-        speeds=speeds(problem.rates, problem.workload),
+        budgets=(),
+        speeds=(),
         reasons=(),
         passive_waiting=not problem.on_gpu and waits_passively(cpu, decode_threads(cpu)),
         loaded_models=problem.loaded_models,
     )
-    return replace(
-        plan,
-        reasons=reasons(plan, demand, problem.rates, problem.hardware),
-        warnings=cautions(problem, plan, demand, levers),
-    )
+    return as_it_is_now(problem, plan)

@@ -35,6 +35,8 @@ CPU_LAYER_SECONDS = 20e-6
 GPU_LAYER_SECONDS = 10e-6
 # Around a rate that was extrapolated from measured ones.
 EXTRAPOLATED_RANGE = (0.7, 1.0, 1.3)
+# The share of a step that one more stream costs at least, where a measurement says that it costs nothing.
+LEAST_SLOPE = 0.1
 
 
 @dataclass(frozen=True)
@@ -94,13 +96,19 @@ def predict_rates(hardware: Hardware, model: ModelSpec, workload: Workload, *, o
 
 
 def rates_from_measured(measured: MeasuredRates, predicted: Rates) -> Rates:
-    """The measured step times, continued for other numbers of streams by their slope (else the predicted one)."""
+    """The measured step times, continued for other numbers of streams by their slope (else the predicted one).
+
+    Noise may make the second stream look free; twenty would then be as fast as one. So each costs something, what an
+    optimistic prediction says or LEAST_SLOPE of a step; and none costs more than all that was measured.
+    """
     steps = {streams: 1.0 / rate for streams, rate in measured.decode_tokens_per_second}
     fewest, most = min(steps), max(steps)
     slope = predicted.likely.stream_seconds
     if most > fewest:
-        slope = max((steps[most] - steps[fewest]) / (most - fewest), 0.0)
-    fixed = max(steps[fewest] - fewest * slope, 0.0)
+        least = min(predicted.high.stream_seconds, LEAST_SLOPE * steps[fewest])
+        slope = max((steps[most] - steps[fewest]) / (most - fewest), least)
+    slope = min(slope, steps[fewest] / fewest)
+    fixed = steps[fewest] - fewest * slope
     low, likely, high = (
         RateModel(fixed / factor, 0.0, 0.0, 0.0, slope / factor, measured.prefill_tokens_per_second * factor)
         for factor in EXTRAPOLATED_RANGE
@@ -138,7 +146,6 @@ def _rate_model(
     expert_bytes = _expert_bytes(model, expert_share)
     shared_bytes = model.active_weights_bytes - expert_bytes * expert_share
     matrix_operations = 2 * model.active_parameters
-    prefill_operations = 2 * max(model.active_parameters - model.vocabulary_size * model.embedding_length, 1)
     return RateModel(
         fixed_seconds=model.layers * layer_seconds,
         weights_seconds=shared_bytes / bytes_per_second,
@@ -146,8 +153,13 @@ def _rate_model(
         expert_share=expert_share,
         stream_seconds=_cache_read_bytes(model, workload) / bytes_per_second
         + matrix_operations / operations_per_second,
-        prefill_tokens_per_second=operations_per_second / prefill_operations,
+        prefill_tokens_per_second=operations_per_second / (2 * prefill_parameters(model)),
     )
+
+
+def prefill_parameters(model: ModelSpec) -> int:
+    """Parameters that every prompt token is multiplied with: the output layer is needed for the last token only."""
+    return max(model.active_parameters - model.vocabulary_size * model.embedding_length, 1)
 
 
 def _expert_bytes(model: ModelSpec, expert_share: float) -> float:

@@ -120,10 +120,18 @@ class InForce:
 
 @dataclass(frozen=True)
 class Served:
-    """What an engine serves now; `context_was_chosen` when a person set the context, so it is his to keep."""
+    """What an engine serves now; `context_was_chosen` when a person set the context, so it is his to keep.
+
+    `request_context_tokens` is the longest request that works now (with a shared pool more than a slot's share).
+    `threads` and `gpu_layers` None are the engine's own choice; `works_against` names options that no plan would have.
+    """
 
     values: Fixed
     context_was_chosen: bool
+    request_context_tokens: int | None = None
+    threads: int | None = None
+    gpu_layers: int | None = None
+    works_against: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -216,6 +224,10 @@ class Engine(Protocol):
 
     def served(self, in_force: InForce, installation: Installation) -> Served | None:
         """What runs now in a plan's own terms; None where it cannot be told."""
+        ...
+
+    def with_defaults(self, fixed: Fixed, model: ModelSpec, installation: Installation, hardware: Hardware) -> Fixed:
+        """Every value that is not fixed as this version chooses it by itself."""
         ...
 
     def detect(self, host: Host) -> tuple[Installation, ...]:

@@ -31,7 +31,7 @@ def command(session: Session, /, *, explain: bool, **flags: Any) -> Result:
     from llmops.actions.plan import size_one
     from llmops.cli.request import check_context, plan_request
     from llmops.cli.settings import read_settings
-    from llmops.core.sizing import fits
+    from llmops.core.sizing import fits_at_the_start
 
     live = flags["snapshot"] is None
     settings = read_settings(flags, flags["config"], search=live)
@@ -44,17 +44,26 @@ def command(session: Session, /, *, explain: bool, **flags: Any) -> Result:
     def text() -> str:
         return planned_text(planned, settings, explain=explain, title="Size of this configuration")
 
-    if fits(planned.plan.budgets, planned.plan.policy.safety_factor):
+    if fits_at_the_start(planned.plan.budgets, planned.plan.policy.safety_factor):
         return Result("size", Status.OK, data=data, text=text)
     return failed("size", _too_large(planned.plan), data=data, text=text)
 
 
 def _too_large(plan: Plan) -> DoesNotFit:
-    worst = min(plan.budgets, key=lambda budget: budget.free_bytes)
+    from llmops.core.fitting import short_by_bytes
+
+    safety = plan.policy.safety_factor
+    worst = max(plan.budgets, key=lambda budget: short_by_bytes((budget,), safety))
     asked = f"{plan.slots} slots of {plan.context_tokens_per_slot:,} tokens"
-    margin = f"cache at most {plan.policy.safety_factor:.0%} of its room"
+    hint = "llmops plan with the same options searches for a configuration that fits"
+    # Saved prompts grow up to their limit with traffic, and the limit of the engine's own choice is large.
+    room = worst.prompt_cache_bytes - short_by_bytes((worst,), safety)
+    if room >= 0:
+        hint = (
+            f"it fits while saved prompts stay small: bound them, such as --cache-ram 0 --ctx-checkpoints 0; or {hint}"
+        )
     return DoesNotFit(
         f"{asked} need {format_bytes(worst.used_bytes)} on {worst.device}, which has"
-        f" {format_bytes(worst.available_bytes)} ({margin})",
+        f" {format_bytes(worst.available_bytes)} (cache at most {safety:.0%} of its room)",
         hint="llmops plan with the same options searches for a configuration that fits",
     )

@@ -130,7 +130,7 @@ def host_budget(
         weights_bytes=host_weights(demand) + sum(card.weights_bytes for card in shared),
         cache_bytes=cache_on(HOST, demand) + sum(card.cache_bytes for card in shared),
         output_bytes=output_bytes(demand.model, demand.settings),
-        reserve_bytes=host_reserve_bytes(total),
+        reserve_bytes=host_reserve_bytes(hardware.memory),
         ranges=ranges,
         **high,
     )

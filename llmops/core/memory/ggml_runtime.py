@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llmops.core.hardware import Memory
 from llmops.core.model import ModelSpec
 from llmops.core.units import GIB, MIB
 
@@ -67,7 +68,16 @@ def process_range(model: ModelSpec, *, uses_cards: bool) -> Range:
     return ("runtime_bytes", low, high, PROCESS_REASON)
 
 
-def host_reserve_bytes(total_bytes: int) -> int:
-    """What stays free for the operating system: 5 % of the memory, at least 256 MiB, at most 1 GiB."""
+def reserve_of(total_bytes: int) -> int:
+    """What stays free of a machine or a control group of this size: 5 %, at least 256 MiB, at most 1 GiB."""
     least, most = RESERVE_BOUNDS_BYTES
     return min(max(int(total_bytes * RESERVE_SHARE), least), most)
+
+
+def host_reserve_bytes(memory: Memory) -> int:
+    """What a plan leaves of the usable memory, so that every limit keeps its own reserve.
+
+    A container's limit that is far below the machine's memory keeps a share of the limit, not of the machine.
+    """
+    usable = min(room for room, _ in memory.rooms)
+    return usable - min(room - reserve_of(whole) for room, whole in memory.rooms)

@@ -23,13 +23,6 @@ from llmops.engines.llama_server.options import Option
 from llmops.engines.llama_server.settings import compose
 from llmops.engines.waiting import waits_as_told
 
-# Options that plans leave alone but that work against them.
-_WORKS_AGAINST: dict[str, str] = {
-    "--no-cont-batching": "new prompts wait until nobody is generating",
-    "-nocb": "new prompts wait until nobody is generating",
-    "--context-shift": "the oldest half of a conversation is dropped without a word when it is full",
-}
-
 
 @dataclass(frozen=True)
 class CommandLine:
@@ -132,8 +125,8 @@ def _kept(arguments: Sequence[Argument], installation: Installation) -> tuple[tu
     known = installation.flags
     kept, warnings = (tuple(arguments), ()) if known is None else modernised(arguments, known)
     against = tuple(
-        f"{argument.flag} is kept, but: {_WORKS_AGAINST[argument.flag]}"
+        f"{argument.flag} is kept, but: {options.WORKS_AGAINST[argument.flag]}"
         for argument in kept
-        if argument.flag in _WORKS_AGAINST
+        if argument.flag in options.WORKS_AGAINST
     )
     return kept, (*warnings, *against)

@@ -8,7 +8,7 @@ from llmops.core.errors import UsageError
 from llmops.core.files import RenderedFile
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
-from llmops.core.plan import MemoryModel, Plan, Shape
+from llmops.core.plan import Fixed, MemoryModel, Plan, Shape
 from llmops.core.verification import Check, Expectation
 from llmops.core.version import Version
 from llmops.engines.base import Contradiction, Health, InForce, Installation, Launch, Models, Served, Setting
@@ -16,6 +16,7 @@ from llmops.engines.llama_server import detect as detection
 from llmops.engines.llama_server.checks import checks
 from llmops.engines.llama_server.command import build
 from llmops.engines.llama_server.contradictions import contradictions
+from llmops.engines.llama_server.defaults import with_defaults
 from llmops.engines.llama_server.expectations import expectations
 from llmops.engines.llama_server.failures import last_words
 from llmops.engines.llama_server.files import render_files
@@ -83,6 +84,10 @@ class LlamaServer:
     def served(self, in_force: InForce, installation: Installation) -> Served | None:
         """What runs now in a plan's own terms."""
         return served(in_force, installation)
+
+    def with_defaults(self, fixed: Fixed, model: ModelSpec, installation: Installation, hardware: Hardware) -> Fixed:
+        """What this build chooses by itself for all that is not fixed."""
+        return with_defaults(fixed, model, installation)
 
     def detect(self, host: Host) -> tuple[Installation, ...]:
         """Every llama-server on the machine, best candidate first."""

@@ -79,6 +79,12 @@ RENAMED: dict[str, str] = {
 WORDS_TAKEN: dict[str, int] = {"--control-vector-layer-range": 2}
 # Options that make one server serve several models by starting a child for each.
 ROUTER: tuple[str, ...] = ("--models-dir", "--models-preset")
+# Options that plans leave alone but that work against them.
+WORKS_AGAINST: dict[str, str] = {
+    "--no-cont-batching": "new prompts wait until nobody is generating",
+    "-nocb": "new prompts wait until nobody is generating",
+    "--context-shift": "the oldest half of a conversation is dropped without a word when it is full",
+}
 
 
 def option_of(spelling: str) -> Option | None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from llmops.core.plan import Fixed
 from llmops.core.units import MIB
 from llmops.engines.base import InForce, Installation, Served
-from llmops.engines.llama_server import options
+from llmops.engines.llama_server import defaults, options
 from llmops.engines.llama_server.arguments import Argument, find, program_length, read_arguments
 from llmops.engines.llama_server.endpoint import said_value
 from llmops.engines.llama_server.options import Option
 
-# The engine's own defaults (common/common.h).
-DEFAULT_BATCH_TOKENS, DEFAULT_UBATCH_TOKENS = 2048, 512
-DEFAULT_PROMPT_CACHE_MIB, DEFAULT_CHECKPOINTS = 8192, 32
+_OFF = frozenset({"0", "false", "off", "disabled"})
 
 
 def served(in_force: InForce, installation: Installation) -> Served | None:
@@ -23,23 +21,48 @@ def served(in_force: InForce, installation: Installation) -> Served | None:
     if in_force.slots is None or in_force.context_tokens_per_slot is None or in_force.arguments is None:
         return None
     sources = _Sources(in_force, installation)
-    unified = sources.switch(options.KV_UNIFIED)
-    asked = sources.number(options.SLOTS, -1)
+    unified = _unified(in_force.slots, sources)
+    longest = in_force.context_tokens_per_slot
+    # With one pool a request may use all of it, up to its cap, but only a share is sure.
+    capped = in_force.slots if sources.text(options.KV_UNIFIED_PER_SLOT) else 1
+    pool = sources.number(options.CONTEXT, 0) or longest * capped if unified else longest * in_force.slots
     values = Fixed(
         slots=in_force.slots,
-        context_tokens=in_force.context_tokens_per_slot,
+        context_tokens=min(longest, max(longest, pool) // in_force.slots),
         cache_type_k=sources.text(options.CACHE_TYPE_K) or "f16",
         cache_type_v=sources.text(options.CACHE_TYPE_V) or "f16",
-        batch_tokens=sources.number(options.BATCH, DEFAULT_BATCH_TOKENS),
-        ubatch_tokens=sources.number(options.UBATCH, DEFAULT_UBATCH_TOKENS),
-        kv_unified=in_force.slots > 1 and asked < 0 if unified is None else unified,
+        batch_tokens=sources.number(options.BATCH, defaults.BATCH_TOKENS),
+        ubatch_tokens=sources.number(options.UBATCH, defaults.UBATCH_TOKENS),
+        kv_unified=unified,
         swa_full=bool(sources.switch(options.SWA_FULL)),
         flash_attention=sources.text(options.FLASH_ATTENTION) or "auto",
         repack=sources.switch(options.REPACK) is not False,
-        prompt_cache_bytes=max(0, sources.number(options.PROMPT_CACHE, DEFAULT_PROMPT_CACHE_MIB)) * MIB,
-        context_checkpoints=sources.number(options.CHECKPOINTS, DEFAULT_CHECKPOINTS),
+        prompt_cache_bytes=max(0, sources.number(options.PROMPT_CACHE, defaults.PROMPT_CACHE_MIB)) * MIB,
+        context_checkpoints=sources.number(options.CHECKPOINTS, defaults.CHECKPOINTS),
     )
-    return Served(values, context_was_chosen=sources.text(options.CONTEXT) not in {None, "", "0"})
+    return Served(
+        values,
+        context_was_chosen=sources.text(options.CONTEXT) not in {None, "", "0"},
+        request_context_tokens=longest,
+        threads=_above_zero(sources.number(options.THREADS, 0)),
+        gpu_layers=_not_negative(sources.number(options.GPU_LAYERS, -1)),
+        works_against=sources.works_against(),
+    )
+
+
+def _unified(slots: int, sources: _Sources) -> bool:
+    """An automatic number of slots comes with one pool, whatever else is said (some builds took 1 for automatic)."""
+    asked = sources.number(options.SLOTS, -1)
+    automatic = asked < 0 or asked == 1 != slots
+    return (slots > 1 and automatic) or bool(sources.switch(options.KV_UNIFIED))
+
+
+def _above_zero(number: int) -> int | None:
+    return number if number > 0 else None
+
+
+def _not_negative(number: int) -> int | None:
+    return number if number >= 0 else None
 
 
 class _Sources:
@@ -65,5 +88,15 @@ class _Sources:
         argument: Argument | None = find(self._arguments, option)
         if argument is not None:
             return argument.flag not in option.negated
+        if any("_NO_" in name and name in self._variables for name in option.environment):
+            return False  # there with any value, it turns the option off (common/arg.cpp)
         said = self.text(option)
-        return None if said is None else said.lower() in {"", "1", "true", "on", "enabled"}
+        return None if said is None else said.lower() not in _OFF
+
+    def works_against(self) -> tuple[str, ...]:
+        """The words that no plan would have, each with what it does."""
+        return tuple(
+            f"{argument.flag}: {options.WORKS_AGAINST[argument.flag]}"
+            for argument in self._arguments
+            if argument.flag in options.WORKS_AGAINST
+        )

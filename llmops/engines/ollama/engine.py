@@ -5,7 +5,7 @@ from __future__ import annotations
 from llmops.core.files import RenderedFile
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
-from llmops.core.plan import MemoryModel, Plan, Shape
+from llmops.core.plan import Fixed, MemoryModel, Plan, Shape
 from llmops.core.verification import Check, Expectation
 from llmops.core.version import Version
 from llmops.engines.base import (
@@ -25,6 +25,7 @@ from llmops.engines.ollama import detect as detection
 from llmops.engines.ollama.advice import warnings
 from llmops.engines.ollama.checks import checks
 from llmops.engines.ollama.choice import choose_models
+from llmops.engines.ollama.defaults import with_defaults
 from llmops.engines.ollama.expectations import expectations
 from llmops.engines.ollama.files import contradictions, render_files
 from llmops.engines.ollama.launch import launch
@@ -74,6 +75,10 @@ class Ollama:
     def load_checks(self, host: Host, plan: Plan, in_force: InForce) -> tuple[Check, ...]:
         """The wait for a slot, from the durations of the answers."""
         return (api.queue_check(host, plan, in_force, plan.model.reference),)
+
+    def with_defaults(self, fixed: Fixed, model: ModelSpec, installation: Installation, hardware: Hardware) -> Fixed:
+        """Ollama's own choice for what is not fixed; its context depends on the cards."""
+        return with_defaults(fixed, model, installation, hardware)
 
     def served(self, in_force: InForce, installation: Installation) -> Served | None:
         """What runs now in a plan's own terms."""

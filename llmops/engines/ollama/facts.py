@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from llmops.core.units import GIB
 from llmops.core.version import Since, Timeline, Version
 
 
@@ -75,6 +76,19 @@ DEFAULT_SLOTS = Timeline(
         Since(OLDEST, 4, "envconfig/config.go: 0 is automatic, 4 where they fit"),
         Since(_since("0.6.7"), 2, "server/sched.go, commit fe5b9bb21"),
         Since(_since("0.10.0"), 1, "envconfig/config.go, commit 20c3266e9"),
+    )
+)
+
+# Context of a request that names none, by the memory of all cards together, largest first.
+DEFAULT_CONTEXT_TIERS: Timeline[tuple[tuple[int, int], ...]] = Timeline(
+    (
+        Since(OLDEST, ((0, 2_048),), "envconfig/config.go at v0.5.13"),
+        Since(_since("0.6.7"), ((0, 4_096),), "envconfig/config.go at v0.6.7"),
+        Since(
+            _since("0.15.5"),
+            ((47 * GIB, 262_144), (23 * GIB, 32_768), (0, 4_096)),
+            "server/routes.go, commit 0334ffa62",
+        ),
     )
 )
 

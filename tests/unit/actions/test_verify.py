@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,7 +14,7 @@ from llmops.core.hardware import Gpu, GpuProcess, GpuReading
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.plan import Plan
 from llmops.core.verification import Check, CheckStatus
-from llmops.host import Response
+from llmops.host import Response, StreamTimings
 from tests.unit.actions.answering import ENGINE, QUIET, Answering, started
 from tests.unit.engines.llama_host import SERVER, a_plan, installed
 
@@ -64,6 +66,21 @@ def test_other_peoples_requests_make_no_fault() -> None:
     checks = {check.name: check for check in found.report.checks}
     assert checks["two_requests"].status is CheckStatus.NOT_EVALUATED
     assert "5 requests of others" in checks["two_requests"].detail
+    assert found.rates is None
+
+
+def test_other_people_who_come_during_the_test_make_no_fault() -> None:
+    class Visited(Answering):
+        """Nobody is there at the begin; with the second test request somebody else's comes too, and stays."""
+
+        def together(self, jobs: Sequence[Callable[[], StreamTimings]]) -> tuple[StreamTimings, ...]:
+            slots = [{"n_ctx": 8192, "is_processing": number == 0} for number in range(5)]
+            self.answers[f"{URL}/slots"] = Response(200, json.dumps(slots))
+            return super().together(jobs)
+
+    found, checks = run(Visited(side_by_side=1))
+    assert checks["two_requests"].status is CheckStatus.NOT_EVALUATED
+    assert "1 requests of others" in checks["two_requests"].detail
     assert found.rates is None
 
 

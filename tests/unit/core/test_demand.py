@@ -38,6 +38,12 @@ def test_generation_and_in_flight_agree_with_each_other(
     assert demand.in_flight == pytest.approx(min(users, users * again / turn), rel=1e-3)
 
 
+def test_near_saturation_they_agree_too() -> None:
+    load, used = replace(CHAT, users=71, turn_seconds=220.0), rates(step=0.015625, per_stream=0.0001)
+    demand = read_demand(load, Policy(), used, most_slots=256)
+    assert demand.in_flight == pytest.approx(71 * used.likely.request_seconds(demand.in_flight, load) / 220.0, rel=1e-6)
+
+
 def test_given_generation_seconds_are_taken_as_they_are() -> None:
     demand = read_demand(replace(CHAT, users=20, generation_seconds=12.0), Policy(), rates(), most_slots=256)
     assert demand.generation_seconds == 12.0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmops.core.fitting import fit, longest_single_context, short_by_bytes, spend_rest
+from llmops.core.fitting import fit, longest_fitting_context, short_by_bytes, spend_rest
 from llmops.core.plan import Shape
 from tests.unit.core.example_models import plain_memory
 
@@ -62,9 +62,9 @@ def test_the_margin_is_kept_for_a_full_cache() -> None:
     assert short_by_bytes(budgets, 0.95) > 0
 
 
-def test_longest_single_context_is_the_hint_for_what_does_not_fit() -> None:
+def test_the_longest_context_is_the_hint_for_what_does_not_fit() -> None:
     memory = plain_memory(5_000_000, 0, 1000)
-    longest = longest_single_context(Shape(4, 8192), 40_960, memory, 1.0)
+    longest = longest_fitting_context(Shape(1, 8192), 40_960, memory, 1.0)
     assert longest == 4864
     assert short_by_bytes(memory(Shape(1, longest)), 1.0) <= 0
     assert short_by_bytes(memory(Shape(1, longest + 256)), 1.0) > 0

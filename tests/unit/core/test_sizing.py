@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmops.core.errors import DoesNotFit
+from llmops.core.errors import DoesNotFit, UsageError
 from llmops.core.hardware import Hardware
+from llmops.core.model import AttentionLayer
 from llmops.core.plan import Fixed, MeasuredRates, Plan, Policy
+from llmops.core.problem import require_possible
 from llmops.core.sizing import fits, size, size_explicit
 from llmops.core.workload import DEFAULTS, Workload, WorkloadKind, in_flight_requests
 from tests.unit.core.example_models import GIB, cpu_host, eight_billion_16_bit, one_card, problem
@@ -111,6 +113,58 @@ class TestSpeed:
         assert gap.batch_tokens == 512  # 300 tokens/s x 2 s
         first_token = size(problem(cpu_host(64 * GIB), measured=measured, policy=Policy(protect="ttft")))
         assert first_token.batch_tokens == 2_048
+
+
+class TestOneOrTwoSlots:
+    SELDOM = replace(CHAT, users=2, generation_seconds=1.0, turn_seconds=600.0)
+
+    def test_a_second_slot_where_it_costs_nothing(self) -> None:
+        plan = size(problem(one_card(), self.SELDOM))
+        assert (plan.slots, plan.cache_type_k, plan.binding_constraint) == (2, "f16", "users")
+
+    def test_nothing_is_given_up_for_a_second_slot_that_nobody_waits_for(self) -> None:
+        tight = problem(
+            cpu_host(20 * GIB, cores=64, bandwidth=400_000_000_000), self.SELDOM, preferred_context_tokens=16_384
+        )
+        plan = size(tight)
+        assert (plan.slots, plan.context_tokens_per_slot, plan.cache_type_k) == (1, 16_384, "f16")
+        assert plan.binding_constraint == "users"
+        assert plan.wait_probability < plan.policy.wait_probability
+
+    def test_one_user_gets_one(self) -> None:
+        assert size(problem(one_card(), replace(CHAT, users=1))).slots == 1
+
+
+class TestAskedForTheImpossible:
+    def test_more_slots_than_the_engine_has(self) -> None:
+        with pytest.raises(UsageError, match="at most 256"):
+            require_possible(problem(one_card(), fixed=Fixed(slots=257)))
+        require_possible(problem(one_card(), fixed=Fixed(slots=256)))
+
+    def test_a_cache_type_whose_blocks_cut_a_head(self) -> None:
+        asked = problem(one_card(), fixed=Fixed(cache_type_k="q8_0"))
+        require_possible(asked)
+        odd = replace(asked.model, attention_layers=(AttentionLayer(8, 80, 80),) * 32)
+        with pytest.raises(UsageError, match=r"heads of .* have 80"):
+            require_possible(replace(asked, model=odd))
+        require_possible(replace(asked, model=odd, fixed=Fixed(cache_type_k="f16", cache_type_v="bf16")))
+        assert replace(asked, model=odd, fixed=Fixed()).fallback_cache_types == ("f16",)
+
+
+class TestWarnings:
+    def test_cache_types_that_cards_have_no_kernels_for(self) -> None:
+        def said(fixed: Fixed) -> bool:
+            return any("no quick attention" in line for line in size(problem(one_card(), fixed=fixed)).warnings)
+
+        assert said(Fixed(cache_type_k="q8_0"))
+        assert said(Fixed(cache_type_k="q5_1", cache_type_v="q5_1"))
+        assert not said(Fixed(cache_type_k="q8_0", cache_type_v="q8_0"))
+        on_processor = size(problem(cpu_host(64 * GIB), fixed=Fixed(cache_type_k="q8_0")))
+        assert not any("attention" in line for line in on_processor.warnings)
+
+    def test_fewer_slots_than_wanted_because_the_user_said_so(self) -> None:
+        plan = size(problem(one_card(80 * GIB), replace(CHAT, users=20, generation_seconds=12.0), fixed=Fixed(slots=3)))
+        assert any(line.startswith("3 of 6 wanted slots as given: ") for line in plan.warnings)
 
 
 class TestProperties:

@@ -123,7 +123,8 @@ def test_measured_step_times_are_continued_by_their_slope() -> None:
 def test_noise_that_makes_two_streams_faster_than_one_gives_no_negative_slope() -> None:
     predicted = predict_rates(cpu_host(), eight_billion_16_bit(), CHAT, on_gpu=False)
     measured = rates_from_measured(MeasuredRates(((1, 20.0), (2, 22.0)), 100.0), predicted)
-    assert measured.likely.step_seconds(20) >= measured.likely.step_seconds(1) > 0
+    assert measured.likely.step_seconds(1) == pytest.approx(1 / 20)
+    assert measured.likely.step_seconds(20) > 2 * measured.likely.step_seconds(1), "twenty are never free"
 
 
 def test_time_to_first_token_counts_the_prompts_of_the_others() -> None:

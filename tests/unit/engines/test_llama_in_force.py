@@ -9,7 +9,7 @@ import pytest
 
 from llmops.core.verification import CheckStatus
 from llmops.engines import engine_named
-from llmops.engines.base import Health, InForce, Installation
+from llmops.engines.base import Health, InForce, Installation, Served
 from llmops.engines.llama_server.command import build
 from llmops.engines.llama_server.failures import last_words
 from llmops.engines.llama_server.log import log_checks, port_was_taken
@@ -207,6 +207,51 @@ def test_served_is_read_back_from_what_runs() -> None:
     found = ENGINE.served(seen, in_unit())
     assert found is not None
     assert (found.values.slots, found.values.context_tokens, found.context_was_chosen) == (5, 8192, True)
+    assert (found.request_context_tokens, found.works_against) == (8192, ())
+
+
+def started_with(*words: str, slots: int = 4, context: int = 8192, environment: dict[str, str] | None = None) -> Served:
+    seen = replace(
+        ENGINE.in_force(serving(), in_unit()),
+        arguments=(SERVER, "-m", MODEL, *words),
+        environment=tuple((environment or {}).items()),
+        slots=slots,
+        context_tokens_per_slot=context,
+    )
+    found = ENGINE.served(seen, in_unit())
+    assert found is not None
+    return found
+
+
+def test_of_one_pool_a_share_is_sure_and_all_of_it_is_the_longest_request() -> None:
+    by_default = started_with("-c", "8192")
+    assert by_default.values.kv_unified
+    assert (by_default.values.context_tokens, by_default.request_context_tokens) == (2048, 8192)
+    capped = started_with("-np", "4", "-kvu", "--kv-unified-per-slot", "8192")
+    assert (capped.values.context_tokens, capped.request_context_tokens) == (8192, 8192)
+    wide = started_with("-np", "4", "-kvu", "-c", "131072", context=32_768)  # each slot is cut to the trained context
+    assert (wide.values.context_tokens, wide.request_context_tokens) == (32_768, 32_768)
+    own = started_with("-np", "4", "-c", "32768")
+    assert (own.values.kv_unified, own.values.context_tokens) == (False, 8192)
+
+
+def test_one_slot_that_some_builds_took_for_automatic() -> None:
+    assert started_with("-np", "1", "-c", "8192").values.kv_unified
+
+
+def test_a_variable_that_turns_off_does_so_with_any_value() -> None:
+    assert not started_with("-np", "4", environment={"LLAMA_ARG_NO_KV_UNIFIED": "1"}).values.kv_unified
+    assert started_with("-np", "4", environment={"LLAMA_ARG_KV_UNIFIED": "1"}).values.kv_unified
+    assert started_with(environment={"LLAMA_ARG_NO_REPACK": "0"}).values.repack is False
+
+
+def test_threads_layers_and_words_that_no_plan_would_have() -> None:
+    found = started_with("-t", "64", "-ngl", "20", "-nocb")
+    assert (found.threads, found.gpu_layers) == (64, 20)
+    (against,) = found.works_against
+    assert "-nocb" in against
+    automatic = started_with("-t", "-1", "-ngl", "all")
+    assert (automatic.threads, automatic.gpu_layers) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -189,9 +189,18 @@ def test_an_unknown_tokenizer_widens_the_range() -> None:
 
 
 def test_the_reserve_has_bounds() -> None:
-    assert host_reserve_bytes(2 * GIB) == 256 * MIB
-    assert host_reserve_bytes(8 * GIB) == int(8 * GIB * 0.05)
-    assert host_reserve_bytes(512 * GIB) == GIB
+    for size, reserve in ((2 * GIB, 256 * MIB), (8 * GIB, int(8 * GIB * 0.05)), (512 * GIB, GIB)):
+        assert host_reserve_bytes(Memory(total_bytes=size, available_bytes=size // 2)) == reserve
+
+
+def test_a_container_leaves_a_share_of_its_own_limit_free() -> None:
+    inside = Memory(total_bytes=64 * GIB, available_bytes=50 * GIB, limit_bytes=6 * GIB, limit_available_bytes=5 * GIB)
+    assert inside.usable_bytes == 5 * GIB
+    assert host_reserve_bytes(inside) == int(6 * GIB * 0.05)
+    # Near the machine's own end its reserve counts, whichever limit is the lower one.
+    crowded = replace(inside, available_bytes=5 * GIB + 100 * MIB)
+    assert crowded.usable_bytes == 5 * GIB
+    assert host_reserve_bytes(crowded) == GIB - 100 * MIB
 
 
 @given(

@@ -1,0 +1,154 @@
+"""What is to be planned for: the engine on this machine, the model it is to serve, the hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from llmops.actions.together import memory_of
+from llmops.core.errors import UsageError
+from llmops.core.hardware import Hardware
+from llmops.core.model import ModelSpec
+from llmops.core.overrides import GIVEN
+from llmops.core.plan import Fixed, MemoryModel, Policy
+from llmops.core.version import Version
+from llmops.core.visible_devices import served_by
+from llmops.core.workload import Workload
+from llmops.engines import ENGINES, engine_named
+from llmops.engines.base import Engine, InForce, Installation, Models, Served
+from llmops.host import Host
+from llmops.probe import read_hardware
+
+ABSENT = "absent"
+EMBEDDED = "embedded"
+
+
+def _as_probed(hardware: Hardware) -> Hardware:
+    return hardware
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """What the user asks for.
+
+    `hardware` replaces the probe; `override` changes single values of either. `bandwidth` measures memory bandwidth,
+    unless it was given. `replan` computes afresh even where what is in force breaks no limit.
+    """
+
+    workload: Workload
+    policy: Policy
+    fixed: Fixed
+    engine: str = "auto"
+    engine_version: str | None = None
+    models: tuple[str, ...] = ()
+    hardware: Hardware | None = None
+    override: Callable[[Hardware], Hardware] = _as_probed
+    bandwidth: bool = False
+    replan: bool = False
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The engine on this machine, the models it is to serve and the hardware, before any sizing."""
+
+    engine: Engine
+    installation: Installation
+    in_force: InForce
+    served: Served | None
+    hardware: Hardware
+    models: Models
+    serves_the_model: bool = True
+
+    @property
+    def model(self) -> ModelSpec:
+        """The slowest model, for which the speeds hold."""
+        return self.models.chat[0]
+
+    def memory(self, count: int) -> MemoryModel:
+        """What a shape takes with so many models in memory."""
+        return memory_of(self.engine, self.hardware, self.models, self.version, count)
+
+    @property
+    def version(self) -> Version | None:
+        """The version whose rules hold."""
+        return self.installation.version
+
+
+def find_subject(host: Host, request: PlanRequest) -> Subject:
+    """Look at the machine once: engine, model, hardware."""
+    engine, installation = find_engine(host, request)
+    present = installation.managed_by != ABSENT
+    in_force = engine.in_force(host, installation) if present else InForce()
+    models = engine.models(host, request.models, installation, in_force)
+    hardware = request.hardware or _probed(host, installation, in_force)
+    served = engine.served(in_force, installation) if present else None
+    return Subject(
+        engine,
+        installation,
+        in_force,
+        served,
+        request.override(hardware),
+        models,
+        serves_the_model=not request.models or any(_is_served(host, in_force, model) for model in models.chat),
+    )
+
+
+def _probed(host: Host, installation: Installation, in_force: InForce) -> Hardware:
+    """The machine with the cards that this engine uses, as its build and its environment let it."""
+    variables = in_force.environment if in_force.environment is not None else in_force.configured_environment
+    hardware = read_hardware(
+        host,
+        engine_pids=in_force.pids,
+        engine_environment=None if variables is None else dict(variables),
+    )
+    return served_by(hardware, installation.accelerators)
+
+
+def _is_served(host: Host, in_force: InForce, model: ModelSpec) -> bool:
+    """Whether the model asked for is the one that runs, by the files that the paths lead to."""
+    if in_force.model_path is None:
+        return False
+    paths = {in_force.model_path, host.resolve(in_force.model_path)}
+    return any(path in paths or host.resolve(path) in paths for path in (model.reference, *model.source_paths))
+
+
+def find_engine(host: Host, request: PlanRequest) -> tuple[Engine, Installation]:
+    """The engine asked for, or the best one installed; planning goes on without any, as if the newest were there.
+
+    Of several, the one that runs is taken, then one that a unit starts, then a program that only lies on the disk.
+    """
+    wanted = ENGINES if request.engine == "auto" else (engine_named(request.engine),)
+    installations = [(engine, found) for engine in wanted for found in engine.detect(host)[:1]]
+    installations.sort(key=lambda pair: _rank(pair[1]))
+    engine, installation = installations[0] if installations else (wanted[0], absent(wanted[0]))
+    if request.engine_version is None:
+        return engine, installation
+    version = Version.parse(request.engine_version)
+    if version is None:
+        raise UsageError(
+            f"{request.engine_version!r} is not a version of {engine.name}", hint="give numbers, such as 11434"
+        )
+    # The embedded server has the version of its own package: another version is another program, on another machine.
+    is_that_one = installation.version in {None, version} and installation.managed_by != EMBEDDED
+    if is_that_one and installation.problem is None:
+        return engine, replace(installation, version=version, version_text=request.engine_version)
+    return engine, replace(absent(engine), version=version, version_text=request.engine_version)
+
+
+def _rank(installation: Installation) -> tuple[bool, bool, bool, bool]:
+    """Least first; those that are alike stay in the order of ENGINES."""
+    managed_by = installation.managed_by
+    return installation.problem is not None, installation.pid is None, managed_by != "unit", managed_by == EMBEDDED
+
+
+def absent(engine: Engine) -> Installation:
+    """An engine that is not on this machine."""
+    return Installation(engine.name, ABSENT, (engine.name,), None, None, None, detail="not installed")
+
+
+def is_described(request: PlanRequest, hardware: Hardware) -> bool:
+    """Whether the user says himself what the machine is: it may be another one than this."""
+    decisive = {"memory.total_bytes", "gpus", "cpu.physical_cores"}
+    return request.hardware is not None or any(
+        row.source == GIVEN and row.quantity in decisive for row in hardware.observations
+    )
