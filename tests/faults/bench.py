@@ -52,6 +52,13 @@ class Struck:
     steps: tuple[str, ...]
     disks: tuple[str, ...]
 
+    def finds_change(self, number: int) -> bool:
+        """Whether this step finds disk, systemd or engine other than the step before it did."""
+        if number == 0:
+            return True
+        commands = ("run ", "during ", "send ")
+        return self.disks[number] != self.disks[number - 1] or self.steps[number - 1].startswith(commands)
+
 
 class Bench:
     """One booted machine with an engine that serves."""

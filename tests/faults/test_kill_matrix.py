@@ -51,7 +51,7 @@ class Matrix:
         self.old = bench.prepare(subject)
         whole = bench.strike(subject.command)
         assert whole.ran.exit_code == 0, whole.ran
-        self.steps, self.disks = whole.steps, whole.disks
+        self.whole, self.steps = whole, whole.steps
         self.new = bench.world()
         assert self.new.files != self.old.files
         assert self.new.command_line != self.old.command_line
@@ -90,17 +90,11 @@ class Matrix:
         """Every step; those that find nothing changed are like the one above."""
         found: list[Row] = []
         for number, step in enumerate(self.steps):
-            if number and not self.is_new(number) and os.environ.get("LLMOPS_EVERY_STEP") != "1":
+            if not self.whole.finds_change(number) and os.environ.get("LLMOPS_EVERY_STEP") != "1":
                 found.append(replace(found[-1], step=short(step)))
             else:
                 found.append(self.strike(number))
         return found
-
-    def is_new(self, number: int) -> bool:
-        """Whether disk, systemd or engine are not as before the last step."""
-        steps, disks = self.steps, self.disks
-        commands = ("run ", "during ", "send ")
-        return disks[number] != disks[number - 1] or steps[number - 1].startswith(commands)
 
     def files_then(self) -> str:
         """What the killed run left below /etc."""
@@ -148,5 +142,7 @@ def test_killed_before_every_step(subject: Subject, benches: dict[str, Bench], n
     bench = bench_for(subject.engine, benches, new_bench)
     matrix = Matrix(bench, subject)
     rows = matrix.rows()
-    title = f"{subject.engine.name}, {subject.name}: {len(rows)} steps, {len(set(matrix.disks))} states of the disk"
+    title = (
+        f"{subject.engine.name}, {subject.name}: {len(rows)} steps, {len(set(matrix.whole.disks))} states of the disk"
+    )
     print(write(subject.name, table(title, rows), [subject.name for subject in MATRIX]))

@@ -42,9 +42,10 @@ BORDERS = (2**31 - 1, 2**32 - 1, 2**32, 2**40, 2**61, 2**62, 2**63 - 1, 2**63, 2
 TEXTS = (b"", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\xf0\x9f\x98\x80" * 9, b"\x1b[2J", b"general.alignment",
          b"general.architecture", b"token_embd.weight", b"blk.99999999.x", b"blk.\xd9\xa3.ffn_up.\xd9\xa3.weight",
          b"a" * 64, b"\xe2\x80\xae", b"split.count")  # fmt: skip
-HOLES = (0, 1 << 12, 1 << 22, 1 << 22, 1 << 40)
+HOLES = (1 << 24, 1 << 24, 0, 1 << 12, 1 << 40, 1 << 24, 1 << 24)
+WINDOWED = ("gemma3", "llama4", "exaone4", "gpt-oss", "granite_swa", "llama", "qwen3moe")
 UNKNOWN = ("clip", "mamba", "x\x1b[2J", "", "\u202e", "general")
-ARCHITECTURES = (*sorted(RULES), *UNKNOWN * 4)
+ARCHITECTURES = (*WINDOWED, *sorted(RULES), *UNKNOWN * 2, *WINDOWED)
 OWN_KEYS = (
     "block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count",
     "attention.head_count_kv", "attention.key_length", "attention.value_length", "attention.key_length_swa",
@@ -57,6 +58,7 @@ OTHER_KEYS = (
 )  # fmt: skip
 _WIDTHS = {made.U8: 8, made.I8: 8, made.U16: 16, made.I16: 16, made.U32: 32, made.I32: 32, made.U64: 64, made.I64: 64}
 _SIGNED = (made.I8, made.I16, made.I32, made.I64)
+
 
 numbers = st.one_of(st.sampled_from(NUMBERS + BORDERS), st.integers(0, 2**64 - 1))
 
@@ -95,9 +97,9 @@ def changed_headers(draw: st.DrawFn) -> bytes:
     for kind, position, value in draw(st.lists(change, min_size=1, max_size=6)):
         _apply(parts, order, kind, position, value)
     content = b"".join(piece.content for piece in parts)
-    if draw(st.integers(0, 7)) == 0:
+    if draw(st.integers(0, 8)) == 4:
         content = content[: draw(st.integers(0, len(content)))]
-    if draw(st.integers(0, 15)) == 0:
+    if draw(st.integers(0, 16)) == 8:
         content += draw(st.sampled_from(SEEDS))[draw(st.integers(0, 200)) :]
     return content
 
@@ -137,8 +139,18 @@ def _packed(order: str, value: int, width: int) -> bytes:
 @st.composite
 def hostile_values(draw: st.DrawFn) -> object:
     """One value of the metadata: any type, any size, arrays of every length that a limit is about, nested ones."""
-    shape = draw(st.sampled_from(("number", "number", "array", "text", "strings", "float", "raw", "nested")))
+    shape = draw(
+        st.sampled_from(
+            ("small", "small", "list", "number", "array", "text", "strings", "float", "raw", "nested", "list", "small")
+        )
+    )
     kind = draw(st.sampled_from(sorted(_WIDTHS)))
+    if shape == "small":
+        return made.Typed(made.U32, draw(st.sampled_from((0, 1, 2, 3, 4, 5, 64, 4096))))
+    if shape == "list":
+        return made.Array(
+            draw(st.sampled_from((made.U32, made.BOOL))), [draw(st.integers(0, 1))] * draw(st.sampled_from((1, 2, 64)))
+        )
     if shape == "number":
         return made.Typed(kind, _within(kind, draw(numbers)))
     if shape == "array":
@@ -171,13 +183,13 @@ def strange_models(draw: st.DrawFn) -> bytes:
     keys = st.one_of(st.sampled_from(OWN_KEYS).map(lambda key: f"{architecture}.{key}"), st.sampled_from(OTHER_KEYS))
     metadata.update(draw(st.dictionaries(keys, hostile_values(), max_size=5)))
     tensors = made.model_tensors(layers=min(layers, 2), experts=draw(st.sampled_from((0, 0, 4))))
-    if draw(st.booleans()):
+    if draw(st.integers(0, 4)) == 2:
         shapes = st.lists(st.sampled_from((0, 1, 31, 32, 256, 2**16, 2**31, 2**32)), max_size=5).map(tuple)
         names = st.sampled_from(TEXTS).map(lambda text: text.decode("utf-8", "replace"))
         stored = st.sampled_from((made.F16_TENSOR, made.Q4_K, made.MXFP4))
         others = st.builds(made.Tensor, names, shapes, stored).filter(lambda tensor: tensor.stored_bytes < 2**60)
         tensors[draw(st.integers(0, 3)) :] = draw(st.lists(others, max_size=4))
-    alignment = draw(st.sampled_from((32, 32, 1, 64)))
+    alignment = draw(st.sampled_from((32, 32, 1, 64, 32, 32)))
     return made.header(metadata, tensors, alignment=alignment, version=draw(st.sampled_from((2, 3))))
 
 
@@ -190,24 +202,26 @@ one_file = st.tuples(st.one_of(changed_headers(), strange_models()), st.sampled_
 def split_models(draw: st.DrawFn) -> Case:
     """Parts that miscount, repeat, contradict or link to each other, or are no files at all."""
     parts = draw(st.integers(1, 4))
-    claimed = draw(st.one_of(st.just(parts), st.sampled_from((0, 1, 2, 3, 999, 1000, 1001, 65_535))))
+    claimed = draw(st.sampled_from((parts,) * 8 + (0, 1, 2, 3, 999, 1000, 1001, 65_535) + (parts,) * 8))
     tensors = made.model_tensors(layers=1)
     tree: dict[str, Entry] = {}
     for number in range(parts):
         name = f"m-{number + 1:05d}-of-{claimed:05d}.gguf"
-        tree[name] = draw(st.one_of(st.just(None), _strange_entries(claimed))) or _part(
-            draw, number, claimed, tensors[number::parts]
-        )
-    first = draw(st.sampled_from((*tree, next(iter(tree)))))
+        strange = draw(st.integers(0, 12)) == 6
+        own = tensors[number::parts]
+        tree[name] = draw(_strange_entries(claimed)) if strange else _part(draw, number, claimed, own)
+    first = draw(st.sampled_from((*[next(iter(tree))] * 8, *tree, next(iter(tree)))))
     return first, tree
 
 
 def _part(draw: st.DrawFn, number: int, claimed: int, tensors: list[made.Tensor]) -> Entry:
     own: dict[str, object] = {"split.no": made.Typed(made.U16, number), "split.count": made.Typed(made.U16, claimed)}
-    if draw(st.integers(0, 3)) == 0:
+    if draw(st.integers(0, 12)) == 6:
         own[draw(st.sampled_from(("split.no", "split.count", "split.tensors.count")))] = draw(hostile_values())
     metadata = {**made.model_metadata(layers=1), **own} if number == 0 else own
-    return File(made.header(metadata, tensors), made.data_bytes(tensors) - draw(st.sampled_from((0, 0, 0, 64))))
+    return File(
+        made.header(metadata, tensors), made.data_bytes(tensors) - draw(st.sampled_from((0, 0, 0, 64, 0, 0, 0)))
+    )
 
 
 def _strange_entries(claimed: int) -> st.SearchStrategy[Entry]:
