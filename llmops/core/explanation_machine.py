@@ -48,8 +48,12 @@ def _thread_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
         Reason(
             "waiting of threads",
             "asleep" if plan.passive_waiting else "the engine's default",
-            "asleep where processors are virtual or under a quota: a spinning thread burns what the late one needs",
-            (("virtual", "yes" if "hypervisor" in cpu.flags else "no"), ("quota", str(cpu.quota_cores))),
+            "asleep where processors are virtual or under a quota, if waking costs at most 20 % of a step alone",
+            (
+                ("virtual", "yes" if "hypervisor" in cpu.flags else "no"),
+                ("quota", str(cpu.quota_cores)),
+                ("layers", str(plan.model.layers)),
+            ),
             "probe",
         ),
     )

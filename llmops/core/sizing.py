@@ -181,7 +181,8 @@ def _plan(problem: Problem, shape: Shape, binding: str) -> Plan:
         budgets=(),
         speeds=(),
         reasons=(),
-        passive_waiting=not problem.on_gpu and waits_passively(cpu, decode_threads(cpu)),
+        passive_waiting=not problem.on_gpu
+        and waits_passively(cpu, decode_threads(cpu), problem.model.layers, problem.rates.likely.step_seconds(1)),
         loaded_models=problem.loaded_models,
     )
     return as_it_is_now(problem, plan)

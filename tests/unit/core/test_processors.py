@@ -42,14 +42,18 @@ def test_what_the_user_fixes_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpu", "threads", "asleep"),
+    ("cpu", "threads", "step_seconds", "asleep"),
     [
-        (Cpu(flags=("hypervisor", "avx2")), 2, True),
-        (Cpu(flags=("avx2",), quota_cores=2.5), 2, True),
-        (Cpu(flags=("avx2",)), 8, False),
-        (Cpu(flags=("hypervisor",)), 1, False),
-        (Cpu(flags=("hypervisor",)), None, False),
+        (Cpu(flags=("hypervisor", "avx2")), 2, 0.4, True),
+        (Cpu(flags=("avx2",), quota_cores=2.5), 2, 0.4, True),
+        (Cpu(flags=("avx2",)), 8, 0.4, False),
+        (Cpu(flags=("hypervisor",)), 1, 0.4, False),
+        (Cpu(flags=("hypervisor",)), None, 0.4, False),
+        (Cpu(flags=("hypervisor",)), 2, 0.1, True),  # 36 layers wake for 19.8 ms
+        (Cpu(flags=("hypervisor",)), 2, 0.098, False),
     ],
 )
-def test_threads_sleep_where_the_processors_are_not_their_own(cpu: Cpu, threads: int | None, asleep: bool) -> None:
-    assert waits_passively(cpu, threads) is asleep
+def test_threads_sleep_where_the_processors_are_not_their_own_and_waking_is_cheap(
+    cpu: Cpu, threads: int | None, step_seconds: float, asleep: bool
+) -> None:
+    assert waits_passively(cpu, threads, 36, step_seconds) is asleep
