@@ -12,13 +12,14 @@ from typing import Any
 from llmops.core.errors import UnreadableInput
 from llmops.core.hardware import Hardware
 from llmops.core.memory.budget import PARTS, MemoryBudget
-from llmops.core.model import ModelSpec
+from llmops.core.model import CACHE_TYPE_BLOCKS, ModelSpec
 from llmops.core.plan import Plan, Reason
 from llmops.core.serialization import decode, encode
 
 SCHEMA = 1
 _APART = ("model", "workload", "policy", "budgets", "speeds", "reasons", "warnings")
 _DERIVED = ("cache_tokens", "tensor_parallel", "pipeline_parallel", "environment", "arguments")
+FLASH_ATTENTION = ("on", "off", "auto")
 _CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,3})")
 
 
@@ -136,7 +137,27 @@ def plan_from_document(data: object, where: str) -> Plan:
         plain[name] = data.get(key, [])
     plain["budgets"] = _plain_rows(plain["budgets"], _plain_budget, f"{where}.budget")
     plain["reasons"] = _plain_rows(plain["reasons"], _plain_reason, f"{where}.reasons")
-    return decode(Plan, plain, where)
+    plan = decode(Plan, plain, where)
+    _require_sound(plan, where)
+    return plan
+
+
+def _require_sound(plan: Plan, where: str) -> None:
+    """Raise UnreadableInput for numbers and words that no engine can be started with."""
+    for name in ("slots", "context_tokens_per_slot", "batch_tokens", "ubatch_tokens", "threads", "batch_threads"):
+        number = getattr(plan, name)
+        if number is not None and not 1 <= number < 2**31:
+            raise UnreadableInput(f"{where}.plan.{name}: expected a number from 1 to 2147483647, found {number}")
+    for name in ("cache_type_k", "cache_type_v"):
+        if getattr(plan, name) not in CACHE_TYPE_BLOCKS:
+            known = ", ".join(CACHE_TYPE_BLOCKS)
+            raise UnreadableInput(f"{where}.plan.{name}: {getattr(plan, name)!r} is not one of {known}")
+    if plan.flash_attention not in FLASH_ATTENTION:
+        known = ", ".join(FLASH_ATTENTION)
+        raise UnreadableInput(f"{where}.plan.flash_attention: {plan.flash_attention!r} is not one of {known}")
+    for path in plan.model.source_paths:
+        if not path.startswith("/") or "\0" in path:
+            raise UnreadableInput(f"{where}.model.source_paths: {path!r} is not an absolute path")
 
 
 def _plain_rows(rows: object, plain_row: Any, where: str) -> list[Any]:
