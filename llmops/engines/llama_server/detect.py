@@ -19,7 +19,14 @@ from llmops.engines.llama_server.containers import (
     list_containers,
     own_machine,
 )
-from llmops.engines.llama_server.programs import Answers, ask, embedded_answers, embedded_command, find_programs
+from llmops.engines.llama_server.programs import (
+    Answers,
+    ask,
+    embedded_answers,
+    embedded_command,
+    find_programs,
+    whose_program,
+)
 from llmops.engines.llama_server.unit import exec_words
 from llmops.host import Host, ProcessInfo
 
@@ -45,7 +52,9 @@ class Machine:
         """An installation with what its program says of itself."""
         said = self.answers.get(command)
         if said is None:
-            said = self.answers[command] = ask(self.host, command)
+            foreign = whose_program(self.host, command[0]) if managed_by == "process" else None
+            said = Answers(problem=foreign) if foreign else ask(self.host, command)
+            self.answers[command] = said
         known = Installation(
             engine=NAME,
             managed_by=managed_by,
