@@ -49,6 +49,10 @@ class Installation:
     problem: str | None = None
 
 
+# The part of InForce.unseen that says that the engine answers only to those who have its key.
+KEY = "key"
+
+
 @dataclass(frozen=True)
 class InForce:
     """What an engine serves now, each part from its own evidence; None is not observed.

@@ -11,7 +11,7 @@ from typing import Any
 from llmops import systemd
 from llmops.core.errors import LlmopsError
 from llmops.core.units import KIB
-from llmops.engines.base import InForce, Installation
+from llmops.engines.base import KEY, InForce, Installation
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server import unit as units
 from llmops.engines.llama_server.arguments import program_length, read_arguments, value_of
@@ -186,6 +186,7 @@ def ask_json(host: Host, url: str, part: str, unseen: Unseen) -> Any:
         return None
     if answer.status in {401, 403}:
         unseen.note(part, f"{url} wants an API key (HTTP {answer.status})")
+        unseen.note(KEY, f"{url} wants an API key (HTTP {answer.status})")
         return None
     if answer.status != 200:
         unseen.note(part, f"{url} answered HTTP {answer.status}")
