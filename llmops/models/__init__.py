@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llmops.core.errors import UsageError
+from llmops.core.errors import UnreadableInput, UsageError
 
 if TYPE_CHECKING:
     from llmops.core.model import ModelSpec
@@ -16,21 +16,25 @@ SUPPORTED = "a path to a .gguf file (of a split model its first part, ...-00001-
 def read_model(host: Host, reference: str) -> ModelSpec:
     """Read what a reference names, today a GGUF file by its path.
 
-    Raises UsageError for a reference that cannot be read yet (a directory, a repository, an Ollama name), and what
-    `read_gguf` raises.
+    Raises UsageError for a reference that cannot be read yet (a directory, a repository, an Ollama name),
+    UnreadableInput for a device or a pipe, and what `read_gguf` raises.
     """
-    if not reference.lower().endswith(".gguf") and not _is_file(host, reference):
-        raise UsageError(f"{reference!r} is not a model that llmops can read", hint=f"give --model {SUPPORTED}")
+    if not reference.lower().endswith(".gguf"):
+        kind = _kind(host, reference)
+        if kind in (None, "directory"):
+            raise UsageError(f"{reference!r} is not a model that llmops can read", hint=f"give --model {SUPPORTED}")
+        if kind != "file":
+            raise UnreadableInput(f"{reference}: is a {kind}, not a model file", hint=f"give --model {SUPPORTED}")
     from llmops.models.gguf import read_gguf
 
     return read_gguf(host, reference)
 
 
-def _is_file(host: Host, reference: str) -> bool:
+def _kind(host: Host, reference: str) -> str | None:
     """Ollama and the Hugging Face cache keep GGUF files without a suffix; only a path can name one."""
     if "/" not in reference:
-        return False
+        return None
     try:
-        return host.status(reference).kind == "file"
+        return host.status(reference).kind
     except OSError:
-        return False
+        return None
