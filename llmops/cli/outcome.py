@@ -111,7 +111,9 @@ def deliver(outcome: Result | int, session: Session) -> int:
     if isinstance(outcome, int):
         return outcome
     if sys.stdout is None:  # closed by whoever started us (`>&-`)
-        click.echo("error: the result could not be written: standard output is closed", err=True)
+        _print_errors(outcome)
+        if not outcome.errors:
+            click.echo("error: the result could not be written: standard output is closed", err=True)
         return outcome.exit_code or EXIT_BUG
     try:
         if session.output == "json":
@@ -143,6 +145,10 @@ def _print_text(result: Result) -> None:
     text = result.text()
     if text:
         click.echo(text, nl=not text.endswith("\n"), color=wants_colour())
+    _print_errors(result)
+
+
+def _print_errors(result: Result) -> None:
     for error in result.errors:
         click.echo(f"{click.style('error:', fg='red')} {error.message}", err=True, color=wants_colour())
         if error.hint:

@@ -48,7 +48,25 @@ def hardware_from_document(document: object, where: str) -> Hardware:
     }
     if isinstance(memory, dict):
         plain["memory"] = {key: value for key, value in memory.items() if key != "usable_bytes"}
-    return decode(Hardware, plain, where)
+    hardware = decode(Hardware, plain, where)
+    _require_something(hardware, where)
+    return hardware
+
+
+def _require_something(hardware: Hardware, where: str) -> None:
+    """Raise UnreadableInput for a zero where a machine has something or it is not known (null)."""
+    cpu, bandwidth = hardware.cpu, hardware.bandwidth
+    counts: list[tuple[str, float | None]] = [
+        ("memory.total_bytes", hardware.memory.total_bytes),
+        ("bandwidth.read_bytes_per_second", bandwidth.read_bytes_per_second if bandwidth else None),
+        *((f"cpu.{name}", getattr(cpu, name)) for name in ("physical_cores", "usable_threads", "usable_cores")),
+    ]
+    for gpu in hardware.gpus:
+        counts.append((f"gpus[{gpu.index}].total_bytes", gpu.total_bytes))
+        counts.append((f"gpus[{gpu.index}].bandwidth_bytes_per_second", gpu.bandwidth_bytes_per_second))
+    for name, count in counts:
+        if count == 0:
+            raise UnreadableInput(f"{where}.{name}: expected a number above 0, or null where it is not known")
 
 
 def _refuse_negative(value: object, where: str) -> None:

@@ -200,8 +200,9 @@ def test_a_machine_in_trouble_is_no_bug(number: int, word: str) -> None:
 def test_a_closed_standard_output_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     assert deliver(Result("plan", Status.OK, text=lambda: "the plan"), Session()) == 1
-    assert deliver(failed("plan", errors.DoesNotFit("m")), Session()) == 4
     assert "standard output is closed" in capsys.readouterr().err
+    assert deliver(failed("plan", errors.DoesNotFit("m")), Session()) == 4
+    assert capsys.readouterr().err == "error: m\n"
 
 
 def test_what_names_hold_cannot_steer_the_terminal_or_make_two_lines() -> None:
