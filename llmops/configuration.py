@@ -11,6 +11,8 @@ from typing import Any
 from llmops.core.errors import UnreadableInput, UsageError
 from llmops.core.units import parse_bytes, parse_rate
 
+_FORM = "write lines such as `users: 5`, without tabs; the keys are the long options without their dashes"
+
 
 class ValueKind(str, Enum):
     """What an option takes; sizes and rates are texts with a unit, base units once parsed."""
@@ -27,7 +29,7 @@ class ValueKind(str, Enum):
 
 @dataclass(frozen=True)
 class OptionSpec:
-    """One option under its own name: what it takes and within which bounds (`above` excludes its bound)."""
+    """One option under its own name: what it takes and within which bounds (`above` and `below` exclude theirs)."""
 
     name: str
     kind: ValueKind
@@ -37,6 +39,7 @@ class OptionSpec:
     minimum: float | None = None
     above: float | None = None
     below: float | None = None
+    maximum: float | None = None
 
 
 @dataclass(frozen=True)
@@ -65,10 +68,13 @@ def read_configuration(text: str, path: str, specs: Mapping[str, OptionSpec]) ->
     if mapping is None:
         return {}
     if not hasattr(mapping, "lc") or not hasattr(mapping, "items"):
-        raise UnreadableInput(f"{path}:1:1: expected lines of the form `option: value`")
+        raise UnreadableInput(f"{path}:1:1: expected lines of the form `option: value`", hint=_FORM)
     values = {}
     for name, raw in mapping.items():
-        line, column = (place + 1 for place in mapping.lc.key(name))
+        place = mapping.lc.key(name) if name in (mapping.lc.data or ()) else None
+        if place is None:
+            raise UnreadableInput(f"{path}: {name!r} comes from a merge key", hint="write the option itself, not `<<`")
+        line, column = (number + 1 for number in place)
         values[name] = _file_value(name, raw, specs, f"{path}:{line}:{column}", (line, column))
     return values
 
@@ -82,7 +88,8 @@ def _file_value(
     try:
         return FileValue(read_value(spec, raw), *position)
     except UsageError as error:
-        raise UnreadableInput(f"{place}: {name}: {error.message}", hint=error.hint) from None
+        hint = error.hint or f"correct this line, or take it out: the option is --{name} of llmops plan --help"
+        raise UnreadableInput(f"{place}: {name}: {error.message}", hint=hint) from None
 
 
 def _nearest(name: str, specs: Mapping[str, OptionSpec]) -> str:
@@ -103,10 +110,10 @@ def _load(text: str, path: str) -> Any:
         raise UnreadableInput(f"{_place(path, error)}: the same key stands twice", hint="remove one of them") from None
     except MarkedYAMLError as error:
         problem = " ".join(str(error.problem or error.context).split())
-        raise UnreadableInput(f"{_place(path, error)}: not valid YAML: {problem}") from None
+        raise UnreadableInput(f"{_place(path, error)}: not valid YAML: {problem}", hint=_FORM) from None
     except (YAMLError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())[:120] or type(error).__name__
-        raise UnreadableInput(f"{path}: not valid YAML: {problem}") from None
+        raise UnreadableInput(f"{path}: not valid YAML: {problem}", hint=_FORM) from None
 
 
 def _place(path: str, error: Any) -> str:
@@ -177,6 +184,8 @@ def _check_bounds(spec: OptionSpec, value: float) -> None:
         raise UsageError(f"{value:g} is too small: the least is {spec.minimum:g}")
     if spec.above is not None and value <= spec.above:
         raise UsageError(f"{value:g} is too small: it must be more than {spec.above:g}")
+    if spec.maximum is not None and value > spec.maximum:
+        raise UsageError(f"{value:g} is too large: the most is {spec.maximum:,}")
     if spec.below is not None and value >= spec.below:
         raise UsageError(f"{value:g} is too large: it must be less than {spec.below:g}")
 

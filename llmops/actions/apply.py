@@ -10,7 +10,15 @@ from llmops import checkpoint, systemd
 from llmops.actions import recovery
 from llmops.actions.conflicts import require_consent
 from llmops.actions.serving import drain, serves
-from llmops.actions.target import ApplyOptions, Target, read_target, require_appliable, require_readable, restart_reason
+from llmops.actions.target import (
+    ApplyOptions,
+    Target,
+    read_target,
+    require_appliable,
+    require_model,
+    require_readable,
+    restart_reason,
+)
 from llmops.core.documents import plan_document
 from llmops.core.errors import EngineNotAnswering, Misconfigured, ProblemsFound
 from llmops.core.files import Change
@@ -126,6 +134,7 @@ class _Run:
         state = systemd.state(self.host, unit)
         if state.load_state == "masked":
             raise Misconfigured(f"{unit} is masked", hint=f"allow it to start: systemctl unmask {unit}")
+        require_model(self.host, self.plan)
         if self.target.installs_unit:
             require_readable(self.host, self.target.installation, self.plan)
         return state

@@ -133,6 +133,8 @@ def _problem(host: Host, request: PlanRequest, found: Subject) -> tuple[Problem,
     rates, warnings = _rates(host, request, found, on_gpu=on_gpu)
     if not on_gpu and not (hardware.bandwidth and hardware.bandwidth.read_bytes_per_second) and rates.measured is None:
         warnings.append("memory bandwidth is assumed, so speeds are rough: `llmops tune` measures it")
+    if installation.problem is not None:
+        warnings.append(f"{found.engine.name} cannot be used as it is: {installation.problem}")
     if hardware.gpus and not on_gpu:
         warnings.append("this build of the engine uses no card: the plan is for the processor alone")
     preferred = None

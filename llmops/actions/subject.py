@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ from llmops.probe import read_hardware
 
 ABSENT = "absent"
 EMBEDDED = "embedded"
+_VERSION = re.compile(r"[A-Za-z]*\d")
 
 
 def _as_probed(hardware: Hardware) -> Hardware:
@@ -124,7 +126,7 @@ def find_engine(host: Host, request: PlanRequest) -> tuple[Engine, Installation]
     if request.engine_version is None:
         return engine, installation
     version = Version.parse(request.engine_version)
-    if version is None:
+    if version is None or _VERSION.match(request.engine_version) is None:
         raise UsageError(
             f"{request.engine_version!r} is not a version of {engine.name}", hint="give numbers, such as 11434"
         )

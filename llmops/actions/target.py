@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from llmops import checkpoint, systemd
 from llmops.actions import conflicts, recovery
-from llmops.core.errors import Misconfigured, NotInstalled, Unsupported
+from llmops.core.errors import Misconfigured, NotInstalled, UnreadableInput, Unsupported
 from llmops.core.files import Change, RenderedFile
 from llmops.core.plan import Plan
 from llmops.engines.base import Contradiction, Engine, InForce, Installation, Setting
@@ -129,6 +129,18 @@ def _settings_lines(engine: Engine, installation: Installation, plan: Plan) -> s
         else:
             words.append(setting.name if setting.value is None else f"{setting.name} {setting.value}")
     return " ".join(words)
+
+
+def require_model(host: Host, plan: Plan) -> None:
+    """Raise UnreadableInput where a file of the model is not there: a saved plan may come from another machine."""
+    for path in plan.model.source_paths:
+        try:
+            host.status(path)
+        except FileNotFoundError:
+            raise UnreadableInput(
+                f"the model of this plan is not on this machine: {path}",
+                hint="put it there, or make a plan for a model that is here: llmops plan --model PATH",
+            ) from None
 
 
 def require_readable(host: Host, installation: Installation, plan: Plan) -> None:

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from llmops.actions.memory_checks import HOST, held_bytes
-from llmops.actions.verify import Verified, verify
+from llmops.actions.verify import FIRST_REPLY, Verified, verify
 from llmops.core.errors import DoesNotFit, EngineNotAnswering, Misconfigured, NotInstalled
 from llmops.core.plan import MeasuredRates, Plan
 from llmops.core.units import format_bytes
-from llmops.core.verification import VerificationReport
+from llmops.core.verification import CheckStatus, VerificationReport
 from llmops.engines.base import Engine, Health, Installation, Launch
 from llmops.host import ChildProcess, MutableHost
 from llmops.probe import read_hardware
@@ -22,6 +22,13 @@ _FIRST_PORT, _LAST_PORT = 20_000, 32_767
 _PORT_ATTEMPTS = 3
 _POLL_SECONDS = 0.1
 _SAY_EVERY_SECONDS = 5.0
+# A server that loads says so; no answer of another kind has ever turned into the right one.
+_NONSENSE_SECONDS = 20.0
+_WAITING_FOR = {
+    Health.LOADING: "loading the model",
+    Health.DOWN: "waiting for its first answer",
+    Health.NONSENSE: "waiting for an answer that makes sense",
+}
 _STOP_GRACE_SECONDS = 10.0
 _SHOWN_LINES = 40
 _CONTAINERS = frozenset({"docker", "podman"})
@@ -152,7 +159,7 @@ class _Run:
             child.stop(grace_seconds=_STOP_GRACE_SECONDS)
 
     def _wait_until_ready(self, child: ChildProcess, ready_seconds: float) -> float:
-        started = said = self.host.monotonic()
+        started = said = sensible = self.host.monotonic()
         self.progress(f"starting {self.engine.name} on {self.launch.url}")
         while True:
             self._require_alive(child)
@@ -161,10 +168,11 @@ class _Run:
             if health is Health.READY:
                 self._require_alive(child)  # the answer may have come from somebody else while ours was dying
                 return now - started
-            if now - started >= ready_seconds:
-                raise self._late(child, health, ready_seconds)
+            sensible = sensible if health is Health.NONSENSE else now
+            if now - started >= ready_seconds or now - sensible >= _NONSENSE_SECONDS:
+                raise self._late(child, health, now - started)
             if now - said >= _SAY_EVERY_SECONDS:
-                self.progress(f"loading the model ({now - started:.0f} s)")
+                self.progress(f"{_WAITING_FOR[health]} ({now - started:.0f} s)")
                 said = now
             self.host.sleep(_POLL_SECONDS)
 
@@ -182,7 +190,7 @@ class _Run:
     def _by_hand(self) -> str:
         return f"to see all that it says: {shlex.join(self.launch.argv)}"
 
-    def _late(self, child: ChildProcess, health: Health, ready_seconds: float) -> EngineNotAnswering:
+    def _late(self, child: ChildProcess, health: Health, waited_seconds: float) -> EngineNotAnswering:
         last = child.output().splitlines()[-1:]
         said = f"; its last line: {last[0].strip()}" if last else ""
         name, url = self.engine.name, self.launch.url
@@ -191,14 +199,22 @@ class _Run:
             return EngineNotAnswering(message, hint=f"is this program really {name}? {self._by_hand()}")
         state = "still loads its model" if health is Health.LOADING else "does not answer"
         return EngineNotAnswering(
-            f"{name} {state} after {ready_seconds:g} s{said}",
+            f"{name} {state} after {waited_seconds:.0f} s{said}",
             hint="a slow disk needs longer for a large model: try once more while the file is in the page cache",
         )
 
     def _verified(self, child: ChildProcess) -> Verified:
         here = replace(self.installation, managed_by="process", unit=None, pid=child.pid, detail="the trial")
         try:
-            return verify(self.host, self.engine, here, self.plan, progress=self.progress)
+            verified = verify(self.host, self.engine, here, self.plan, progress=self.progress)
         except EngineNotAnswering:
             self._require_alive(child)  # a crash under load is the better explanation
             raise
+        for check in verified.report.checks:
+            # Nobody else decides how the child is asked, so a trial without one served request has shown nothing.
+            if check.name == FIRST_REPLY and check.status is CheckStatus.NOT_EVALUATED:
+                raise EngineNotAnswering(
+                    f"{self.engine.name} could not be sent a test request: {check.detail}",
+                    hint="a trial takes the variables of this shell over: unset those that set a key or an address",
+                )
+        return verified

@@ -10,10 +10,11 @@ from llmops.actions.memory_checks import memory_checks
 from llmops.core.errors import EngineNotAnswering
 from llmops.core.plan import MeasuredRates, Plan
 from llmops.core.verification import Check, CheckStatus, VerificationReport
-from llmops.engines.base import Engine, Health, InForce, Installation
+from llmops.engines.base import KEY, Engine, Health, InForce, Installation
 from llmops.host import Host
 
-LOAD_CHECKS = ("first_reply", "two_requests", "no_swap", "no_rereading")
+FIRST_REPLY = "first_reply"
+LOAD_CHECKS = (FIRST_REPLY, "two_requests", "no_swap", "no_rereading")
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ def _require_ready(host: Host, engine: Engine, installation: Installation, in_fo
         return
     health = engine.health(host, in_force.url)
     if health is Health.READY:
+        _require_own_word(engine, in_force, _how_to_look(installation))
         return
     said = {
         Health.DOWN: f"{name} runs (process {in_force.pid}) but nothing answers at {in_force.url}",
@@ -87,6 +89,14 @@ def _require_ready(host: Host, engine: Engine, installation: Installation, in_fo
         Health.NONSENSE: f"what answers at {in_force.url} is not {engine.name}",
     }[health]
     raise EngineNotAnswering(said, hint=_how_to_look(installation))
+
+
+def _require_own_word(engine: Engine, in_force: InForce, hint: str) -> None:
+    """An engine of this kind says how many slots it has to everybody who has its key; another program does not."""
+    unseen = dict(in_force.unseen)
+    if in_force.slots is None and in_force.loaded is None and KEY not in unseen:
+        said = unseen.get("props", "it does not say how many slots it has")
+        raise EngineNotAnswering(f"what answers at {in_force.url} is not {engine.name}: {said}", hint=hint)
 
 
 def _how_to_look(installation: Installation) -> str:
@@ -101,7 +111,7 @@ def _no_load_because(in_force: InForce) -> str | None:
     if in_force.url is None:
         return unseen.get("url", "where it listens is not known")
     if in_force.slots is None and in_force.loaded is None:
-        return unseen.get("props", "the server does not say how many slots it has")
+        return unseen.get(KEY)
     return None
 
 

@@ -67,7 +67,10 @@ def _command_name(words: tuple[str, ...]) -> str:
 
 
 @click.group(
-    "llmops", cls=Application, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    "llmops",
+    cls=Application,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="llmops")
 @common_options

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmops.core.errors import NoPermission, UnreadableInput
+from llmops.core.errors import NoPermission, UnreadableInput, UsageError
 
 if TYPE_CHECKING:
     from llmops.host import Host, MutableHost
 
 # No file that llmops reads for its user is near this size; a device or a pipe without end is refused by it.
 _MOST_BYTES = 16 * 1024 * 1024
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 
 def build_host(snapshot: str | None = None) -> Host:
@@ -65,32 +67,50 @@ def configuration_places() -> tuple[str, ...]:
     return ("/etc/llmops/llmops.yaml", own)
 
 
-def read_input(path: str, what: str) -> str:
+def read_input(path: str, what: str, *, hint: str, most_bytes: int = _MOST_BYTES) -> str:
     """The text of a file that the user named (- is stdin); raise UnreadableInput or NoPermission with its name."""
     try:
-        data = _stdin_bytes() if path == "-" else _file_bytes(path)
+        data = _stdin_bytes(most_bytes) if path == "-" else _file_bytes(path, most_bytes)
         text = data.decode("utf-8")
     except FileNotFoundError:
-        raise UnreadableInput(f"{what} {path}: there is no such file") from None
+        raise UnreadableInput(f"{what} {path}: there is no such file", hint=hint) from None
     except IsADirectoryError:
-        raise UnreadableInput(f"{what} {path}: this is a directory") from None
+        raise UnreadableInput(f"{what} {path}: this is a directory", hint=hint) from None
     except PermissionError:
         raise NoPermission(f"{what} {path}: no permission to read it", hint="run as its owner or as root") from None
     except UnicodeDecodeError:
-        raise UnreadableInput(f"{what} {path}: not a text file") from None
-    except OSError as error:
-        raise UnreadableInput(f"{what} {path}: {error.strerror or error}") from None
-    if len(data) > _MOST_BYTES:
-        raise UnreadableInput(f"{what} {path}: larger than {_MOST_BYTES} bytes")
+        raise UnreadableInput(f"{what} {path}: not a text file", hint=hint) from None
+    except (OSError, ValueError) as error:  # a name that no file can have is a ValueError
+        said = getattr(error, "strerror", None) or error
+        raise UnreadableInput(f"{what} {path}: {said}", hint=hint) from None
+    if len(data) > most_bytes:
+        raise UnreadableInput(f"{what} {path}: larger than {most_bytes} bytes", hint=hint)
     return text
 
 
-def _file_bytes(path: str) -> bytes:
+@contextmanager
+def writing_below(directory: str) -> Iterator[None]:
+    """Raise UsageError, naming the directory, where the system cannot write there; no permission stays what it is."""
+    try:
+        yield
+    except PermissionError:
+        raise
+    except OSError as error:
+        if error.errno in _FULL:
+            raise
+        raise UsageError(
+            f"{directory}: cannot be written to: {error.strerror or error}", hint="name another directory"
+        ) from error
+
+
+def _file_bytes(path: str, most_bytes: int) -> bytes:
     with Path(path).open("rb") as file:
-        return file.read(_MOST_BYTES + 1)
+        return file.read(most_bytes + 1)
 
 
-def _stdin_bytes() -> bytes:
+def _stdin_bytes(most_bytes: int) -> bytes:
     import sys
 
-    return sys.stdin.buffer.read(_MOST_BYTES + 1)
+    if sys.stdin is None:
+        raise UnreadableInput("standard input is closed", hint="name a file instead of -")
+    return sys.stdin.buffer.read(most_bytes + 1)

@@ -6,6 +6,9 @@ from llmops.configuration import OptionSpec, ValueKind
 from llmops.core.model import CACHE_TYPE_BLOCKS
 
 _K = ValueKind
+# No machine or load of one server is beyond these; what is has been mistyped. llama.cpp counts tokens in 32 bits, and
+# Linux has at most 8,192 processors (NR_CPUS).
+_MOST_USERS, _MOST_CORES, _MOST_TOKENS, _MOST_SECONDS, _MOST_SPEED = 100_000, 8192, 2**31 - 1, 10**9, 10**6
 # Types that only vLLM has are no llama.cpp types.
 GGML_CACHE_TYPES = tuple(name for name in CACHE_TYPE_BLOCKS if name != "fp8")
 
@@ -22,16 +25,30 @@ SUBJECT = (
     ),
 )
 LOAD = (
-    OptionSpec("users", _K.INTEGER, "People or agents who use the server.", "N", minimum=1),
+    OptionSpec("users", _K.INTEGER, "People or agents who use the server.", "N", minimum=1, maximum=_MOST_USERS),
     OptionSpec("workload", _K.CHOICE, "Kind of use; sets the next four.", choices=("chat", "rag", "agent", "batch")),
-    OptionSpec("turn-seconds", _K.NUMBER, "From one turn of a user to the next.", "S", above=0),
-    OptionSpec("prompt-tokens", _K.INTEGER, "Tokens of a typical prompt.", "N", minimum=1),
-    OptionSpec("reply-tokens", _K.INTEGER, "Tokens of a typical reply.", "N", minimum=1),
-    OptionSpec("context", _K.INTEGER, "Tokens per request that must fit: a floor, never crossed.", "N", minimum=1),
-    OptionSpec("generation-seconds", _K.NUMBER, "Seconds that one request is served, if known.", "S", above=0),
+    OptionSpec("turn-seconds", _K.NUMBER, "From one turn of a user to the next.", "S", above=0, maximum=_MOST_SECONDS),
+    OptionSpec("prompt-tokens", _K.INTEGER, "Tokens of a typical prompt.", "N", minimum=1, maximum=_MOST_TOKENS),
+    OptionSpec("reply-tokens", _K.INTEGER, "Tokens of a typical reply.", "N", minimum=1, maximum=_MOST_TOKENS),
+    OptionSpec(
+        "context",
+        _K.INTEGER,
+        "Tokens per request that must fit: a floor, never crossed.",
+        "N",
+        minimum=1,
+        maximum=_MOST_TOKENS,
+    ),
+    OptionSpec(
+        "generation-seconds",
+        _K.NUMBER,
+        "Seconds that one request is served, if known.",
+        "S",
+        above=0,
+        maximum=_MOST_SECONDS,
+    ),
 )
 FIXED = (
-    OptionSpec("slots", _K.INTEGER, "Fix the number of requests served at once.", "N", minimum=1),
+    OptionSpec("slots", _K.INTEGER, "Fix the number of requests served at once.", "N", minimum=1, maximum=_MOST_TOKENS),
     OptionSpec(
         "cache-type",
         _K.CHOICE,
@@ -40,9 +57,18 @@ FIXED = (
     ),
     OptionSpec("cache-type-k", _K.CHOICE, "Fix the type of the keys alone.", choices=GGML_CACHE_TYPES),
     OptionSpec("cache-type-v", _K.CHOICE, "Fix the type of the values alone.", choices=GGML_CACHE_TYPES),
-    OptionSpec("queue", _K.INTEGER, "Fix the number of requests that may wait.", "N", minimum=0),
-    OptionSpec("batch-size", _K.INTEGER, "Fix the tokens of one step (llama-server -b).", "N", minimum=1),
-    OptionSpec("ubatch-size", _K.INTEGER, "Fix the tokens of one pass (llama-server -ub).", "N", minimum=1),
+    OptionSpec("queue", _K.INTEGER, "Fix the number of requests that may wait.", "N", minimum=0, maximum=_MOST_TOKENS),
+    OptionSpec(
+        "batch-size", _K.INTEGER, "Fix the tokens of one step (llama-server -b).", "N", minimum=1, maximum=_MOST_TOKENS
+    ),
+    OptionSpec(
+        "ubatch-size",
+        _K.INTEGER,
+        "Fix the tokens of one pass (llama-server -ub).",
+        "N",
+        minimum=1,
+        maximum=_MOST_TOKENS,
+    ),
     OptionSpec("flash-attn", _K.CHOICE, "Fix flash attention (llama-server -fa).", choices=("on", "off", "auto")),
     OptionSpec("kv-unified", _K.FLAG, "One cache pool shared by all slots, or not."),
     OptionSpec("repack", _K.FLAG, "Rearranged copies of weights for this processor, or none."),
@@ -52,17 +78,26 @@ FIXED = (
 )
 POLICY = (
     OptionSpec("protect", _K.CHOICE, "Steady streams (itl) or quick first tokens (ttft).", choices=("itl", "ttft")),
-    OptionSpec("max-gap-seconds", _K.NUMBER, "Longest stall of a running stream.", "S", above=0),
+    OptionSpec("max-gap-seconds", _K.NUMBER, "Longest stall of a running stream.", "S", above=0, maximum=_MOST_SECONDS),
     OptionSpec("wait-probability", _K.NUMBER, "Share of requests that may have to wait.", "P", above=0, below=1),
-    OptionSpec("patience-seconds", _K.NUMBER, "How long a client waits before it gives up.", "S", above=0),
-    OptionSpec("min-speed", _K.NUMBER, "Least speed of one stream.", "TOKENS_PER_SECOND", minimum=0),
+    OptionSpec(
+        "patience-seconds",
+        _K.NUMBER,
+        "How long a client waits before it gives up.",
+        "S",
+        above=0,
+        maximum=_MOST_SECONDS,
+    ),
+    OptionSpec(
+        "min-speed", _K.NUMBER, "Least speed of one stream.", "TOKENS_PER_SECOND", minimum=0, maximum=_MOST_SPEED
+    ),
 )
 MACHINE = (
     OptionSpec("hardware", _K.TEXT, "Use this `probe --output json` instead of the machine.", "FILE"),
     OptionSpec("ram", _K.SIZE, "Override the memory, such as 8GiB.", "SIZE", above=0),
     OptionSpec("ram-available", _K.SIZE, "Override the memory that is free.", "SIZE", above=0),
     OptionSpec("swap", _K.SIZE, "Override the swap space.", "SIZE", minimum=0),
-    OptionSpec("cores", _K.INTEGER, "Override the physical cores.", "N", minimum=1),
+    OptionSpec("cores", _K.INTEGER, "Override the physical cores.", "N", minimum=1, maximum=_MOST_CORES),
     OptionSpec("bandwidth", _K.RATE, "Override the memory bandwidth, such as 20GB/s.", "RATE", above=0),
     OptionSpec("gpu", _K.TEXTS, "Override the cards (repeatable).", "NAME:TOTAL[:FREE[:CAPABILITY[:BANDWIDTH]]]"),
     OptionSpec("no-gpu", _K.FLAG, "Plan as if there were no card."),
@@ -70,7 +105,14 @@ MACHINE = (
 
 PLANNING = SUBJECT + LOAD + FIXED + POLICY + MACHINE
 APPLYING = (
-    OptionSpec("drain-seconds", _K.NUMBER, "Wait this long for requests in flight before a restart.", "S", minimum=0),
+    OptionSpec(
+        "drain-seconds",
+        _K.NUMBER,
+        "Wait this long for requests in flight before a restart.",
+        "S",
+        minimum=0,
+        maximum=_MOST_SECONDS,
+    ),
 )
 CONFIGURABLE = {spec.name: spec for spec in PLANNING + APPLYING}
 

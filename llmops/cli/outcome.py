@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -15,8 +16,23 @@ from llmops.core.errors import EXIT_BUG, EXIT_OK, Interrupted, LlmopsError, NoPe
 if TYPE_CHECKING:
     from llmops.cli.result import Result
 
+# Options that scripts may share between engines (docs/reference/commands.md), for the engine that has them.
+_OF_VLLM = frozenset({
+    "--gpu-memory-utilization", "--kv-memory", "--tensor-parallel", "--pipeline-parallel", "--nodes",
+    "--max-num-batched-tokens", "--enable-prefix-caching", "--no-enable-prefix-caching", "--enforce-eager",
+})  # fmt: skip
 # Results are imported where one is made: --help prints none and must start quickly.
 _SIGINT = 2
+# What a machine in trouble answers to anybody: no bug of llmops, and what to do about each.
+_IN_TROUBLE = {
+    errno.ENOSPC: "make room on that disk",
+    errno.EDQUOT: "make room under the disk quota of this user",
+    errno.EROFS: "mount it for writing, or name another place",
+    errno.EIO: "look into dmesg: the device does not read or write",
+    errno.EMFILE: "allow more open files: ulimit -n",
+    errno.ENFILE: "too many files are open on this machine: look for what holds them",
+    errno.ENOMEM: "free memory first",
+}
 
 
 def outcome_of(run: Callable[[], object], command: str, session: Session) -> Result | int:
@@ -29,8 +45,8 @@ def outcome_of(run: Callable[[], object], command: str, session: Session) -> Res
         _show_traceback_in_debug(session)
         return _failed(command, _as_llmops_error(error))
     except Exception as error:  # noqa: BLE001 - a bug is reported like everything else: one line and an exit code
-        stopped = _stopped_by(error)
-        return _failed(command, stopped) if stopped else _bug(command, error, session)
+        known = _stopped_by(error) or _in_trouble(error)
+        return _failed(command, known) if known else _bug(command, error, session)
     if value is None or isinstance(value, int):
         return value or EXIT_OK
     return _as_result(value)
@@ -53,14 +69,27 @@ def _failed(command: str, error: LlmopsError) -> Result:
 def _as_llmops_error(error: BaseException) -> LlmopsError:
     if isinstance(error, LlmopsError):
         return error
+    if isinstance(error, click.NoSuchOption) and error.option_name in _OF_VLLM:
+        return UsageError(
+            f"{error.option_name} is an option of vLLM, which this llmops cannot configure yet", hint="leave it out"
+        )
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "llmops"
         return UsageError(_one_line(error.format_message()), hint=f"see {path} --help")
     if isinstance(error, click.ClickException):
         return UsageError(_one_line(error.format_message()))
     if isinstance(error, PermissionError):
-        return NoPermission(f"no permission: {_one_line(str(error))}", hint="run it as root (sudo)")
+        hint = "run it as root (sudo)" if os.geteuid() else "not even root may do this there: name another place"
+        return NoPermission(f"no permission: {_one_line(str(error))}", hint=hint)
     return Interrupted(_SIGINT)
+
+
+def _in_trouble(error: Exception) -> LlmopsError | None:
+    """The error of a full disk and its like; None for everything else."""
+    if not isinstance(error, OSError) or error.errno not in _IN_TROUBLE:
+        return None
+    where = f": {error.filename}" if error.filename else ""
+    return LlmopsError(f"{error.strerror}{where}", hint=_IN_TROUBLE[error.errno])
 
 
 def _stopped_by(error: BaseException | None) -> LlmopsError | None:
@@ -81,6 +110,11 @@ def deliver(outcome: Result | int, session: Session) -> int:
     session.progress.clear()
     if isinstance(outcome, int):
         return outcome
+    if sys.stdout is None:  # closed by whoever started us (`>&-`)
+        _print_errors(outcome)
+        if not outcome.errors:
+            click.echo("error: the result could not be written: standard output is closed", err=True)
+        return outcome.exit_code or EXIT_BUG
     try:
         if session.output == "json":
             _print_json(outcome)
@@ -111,6 +145,10 @@ def _print_text(result: Result) -> None:
     text = result.text()
     if text:
         click.echo(text, nl=not text.endswith("\n"), color=wants_colour())
+    _print_errors(result)
+
+
+def _print_errors(result: Result) -> None:
     for error in result.errors:
         click.echo(f"{click.style('error:', fg='red')} {error.message}", err=True, color=wants_colour())
         if error.hint:
@@ -132,7 +170,7 @@ def _bug(command: str, error: Exception, session: Session) -> Result:
     if session.debug:
         _show_traceback_in_debug(session)
         hint = "the traceback is above; please report it"
-    return Result(command, Status.ERROR, EXIT_BUG, errors=(ErrorEntry("bug", message, hint),))
+    return Result(command, Status.ERROR, EXIT_BUG, errors=(ErrorEntry.of("bug", message, hint),))
 
 
 def _keep_traceback() -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,9 +55,15 @@ def plan_request(settings: Settings, *, replan: bool = False, measure: bool = Fa
 
 def absolute_reference(reference: str) -> str:
     """A path as a unit of systemd needs it; names of models stay as they are. Links are not followed."""
-    path = Path(reference).expanduser()
-    is_path = reference.startswith(("~", ".")) or reference.endswith(".gguf") or path.exists()
-    return os.path.normpath(Path.cwd() / path) if is_path else reference
+    try:
+        path = Path(reference).expanduser()
+        is_path = reference.startswith(("~", ".")) or reference.endswith(".gguf") or path.exists()
+        return os.path.normpath(path if path.is_absolute() else Path.cwd() / path) if is_path else reference
+    except PermissionError:
+        raise
+    except (OSError, RuntimeError, ValueError) as error:  # no such user, directory gone, no name for a file
+        said = getattr(error, "strerror", None) or error
+        raise UnreadableInput(f"{reference[:200]!r}: {said}", hint="check the path of the model") from None
 
 
 def check_context(settings: Settings, model: ModelSpec) -> None:
@@ -151,23 +159,39 @@ def hardware_from_file(path: str) -> Hardware:
     """The hardware in a saved `probe --output json`, or in its `data.hardware` alone."""
     from llmops.core.documents import hardware_from_document
 
-    document = json_input(path, "hardware file")
+    hint = "save one: llmops probe --output json > FILE"
+    document = json_input(path, "hardware file", hint)
     if isinstance(document, dict):
         document = document.get("data", document)
     if isinstance(document, dict):
         document = document.get("hardware", document)
-    return hardware_from_document(document, f"hardware file {path}")
+    with hinting(hint):
+        return hardware_from_document(document, f"hardware file {path}")
 
 
-def json_input(path: str, what: str) -> object:
+@contextmanager
+def hinting(hint: str) -> Iterator[None]:
+    """Give an UnreadableInput that names only what is wrong the next step as well."""
+    try:
+        yield
+    except UnreadableInput as error:
+        error.hint = error.hint or hint
+        raise
+
+
+def json_input(path: str, what: str, hint: str) -> object:
     """The JSON of a file that the user named; raise UnreadableInput with its name."""
-    text = read_input(path, what)
+    text = read_input(path, what, hint=hint)
     try:
         document: object = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise UnreadableInput(f"{what} {path}: not JSON: {' '.join(str(error).split())}") from None
-    if isinstance(document, dict) and document.get("schema", 1) != 1:
-        raise UnreadableInput(f"{what} {path}: its schema is {document['schema']!r}, this llmops reads 1")
+        raise UnreadableInput(f"{what} {path}: not JSON: {' '.join(str(error).split())}", hint=hint) from None
+    if not isinstance(document, dict):
+        return document
+    if document.get("schema", 1) != 1:
+        raise UnreadableInput(f"{what} {path}: its schema is {document['schema']!r}, this llmops reads 1", hint=hint)
+    if document.get("exit_code", 0) not in (0, None) and not document.get("data"):
+        raise UnreadableInput(f"{what} {path}: it holds an error, not a result", hint="see its `errors`")
     return document
 
 

@@ -10,6 +10,10 @@ from typing import Any
 from llmops.core.errors import EXIT_OK, LlmopsError, ProblemsFound
 
 SCHEMA = 1
+# Words of file names, engines and other people's files end up in messages: no control character and no mark that turns
+# the direction of writing may reach the terminal or make two lines of one.
+_UNPRINTABLE = {*range(32), *range(127, 160), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+_VISIBLE = {number: repr(chr(number))[1:-1] for number in _UNPRINTABLE}
 
 
 class Status(str, Enum):
@@ -28,6 +32,11 @@ class ErrorEntry:
     code: str
     message: str
     hint: str | None = None
+
+    @classmethod
+    def of(cls, code: str, message: str, hint: str | None) -> ErrorEntry:
+        """A row whose texts are one line each; characters that cannot be shown are written as `\\n` or `\\x1b`."""
+        return cls(code, message.translate(_VISIBLE), None if hint is None else hint.translate(_VISIBLE))
 
 
 def _no_text() -> str:
@@ -62,5 +71,5 @@ def failed(
 ) -> Result:
     """The result of an error, with what was found before it."""
     status = Status.PROBLEMS if isinstance(error, ProblemsFound) else Status.ERROR
-    entry = ErrorEntry(error.code, error.message, error.hint)
+    entry = ErrorEntry.of(error.code, error.message, error.hint)
     return Result(command, status, error.exit_code, data or {}, (entry,), text)

@@ -14,15 +14,17 @@ if TYPE_CHECKING:
 
 def plan_from_file(path: str) -> Plan:
     """The plan in the saved output of plan or tune; raise UnreadableInput naming what is wrong with it."""
-    from llmops.cli.request import json_input
+    from llmops.cli.request import hinting, json_input
     from llmops.core.documents import plan_from_document
 
-    document = json_input(path, "plan file")
+    hint = "save one: llmops plan --output json > FILE"
+    document = json_input(path, "plan file", hint)
     if not isinstance(document, dict) or not isinstance(document.get("data"), dict):
-        raise UnreadableInput(f"plan file {path}: no plan in it", hint="save one: llmops plan --output json > FILE")
+        raise UnreadableInput(f"plan file {path}: no plan in it", hint=hint)
     if document.get("exit_code", 0) != 0:
         raise UnreadableInput(f"plan file {path}: it holds an error, not a plan", hint="see its `errors`")
-    return plan_from_document(document["data"], f"plan file {path}")
+    with hinting(hint):
+        return plan_from_document(document["data"], f"plan file {path}")
 
 
 def installed_for(host: Host, plan: Plan) -> tuple[Engine, Installation]:

@@ -14,6 +14,9 @@ from llmops.core.errors import UsageError
 from llmops.core.plan import Policy
 from llmops.core.workload import DEFAULTS, WorkloadKind
 
+# Larger than any file of options; the YAML reader takes seconds for a megabyte.
+_MOST_CONFIGURATION_BYTES = 64 * 1024
+
 
 @dataclass(frozen=True)
 class Given:
@@ -69,11 +72,16 @@ def _file_values(config: str | None, *, search: bool) -> dict[str, Given]:
 
 def _configuration_text(config: str | None, *, search: bool) -> tuple[str, str]:
     if config is not None:
-        return config, read_input(config, "configuration file")
+        return config, _read(config)
     for path in configuration_places() if search else ():
         if Path(path).is_file():
-            return path, read_input(path, "configuration file")
+            return path, _read(path)
     return "", ""
+
+
+def _read(path: str) -> str:
+    hint = "the file holds lines such as `users: 5`; the keys are the long options without their dashes"
+    return read_input(path, "configuration file", hint=hint, most_bytes=_MOST_CONFIGURATION_BYTES)
 
 
 def _without_contradictions(typed: dict[str, Given], filed: dict[str, Given]) -> dict[str, Given]:

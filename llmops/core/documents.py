@@ -12,7 +12,7 @@ from typing import Any
 from llmops.core.errors import UnreadableInput
 from llmops.core.hardware import Hardware
 from llmops.core.memory.budget import PARTS, MemoryBudget
-from llmops.core.model import ModelSpec
+from llmops.core.model import CACHE_TYPE_BLOCKS, ModelSpec
 from llmops.core.notices import Notice
 from llmops.core.plan import Plan, Reason
 from llmops.core.serialization import decode, encode
@@ -20,6 +20,7 @@ from llmops.core.serialization import decode, encode
 SCHEMA = 1
 _APART = ("model", "workload", "policy", "budgets", "speeds", "reasons", "warnings")
 _DERIVED = ("cache_tokens", "tensor_parallel", "pipeline_parallel", "environment", "arguments")
+FLASH_ATTENTION = ("on", "off", "auto")
 _CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,3})")
 
 
@@ -51,7 +52,25 @@ def hardware_from_document(document: object, where: str) -> Hardware:
             plain[key] = [_plain_gpu(gpu, f"{where}.{key}[{place}]") for place, gpu in enumerate(gpus)]
     if isinstance(memory, dict):
         plain["memory"] = {key: value for key, value in memory.items() if key != "usable_bytes"}
-    return decode(Hardware, plain, where)
+    hardware = decode(Hardware, plain, where)
+    _require_something(hardware, where)
+    return hardware
+
+
+def _require_something(hardware: Hardware, where: str) -> None:
+    """Raise UnreadableInput for a zero where a machine has something or it is not known (null)."""
+    cpu, bandwidth = hardware.cpu, hardware.bandwidth
+    counts: list[tuple[str, float | None]] = [
+        ("memory.total_bytes", hardware.memory.total_bytes),
+        ("bandwidth.read_bytes_per_second", bandwidth.read_bytes_per_second if bandwidth else None),
+        *((f"cpu.{name}", getattr(cpu, name)) for name in ("physical_cores", "usable_threads", "usable_cores")),
+    ]
+    for gpu in hardware.gpus:
+        counts.append((f"gpus[{gpu.index}].total_bytes", gpu.total_bytes))
+        counts.append((f"gpus[{gpu.index}].bandwidth_bytes_per_second", gpu.bandwidth_bytes_per_second))
+    for name, count in counts:
+        if count == 0:
+            raise UnreadableInput(f"{where}.{name}: expected a number above 0, or null where it is not known")
 
 
 def _refuse_negative(value: object, where: str) -> None:
@@ -142,7 +161,27 @@ def plan_from_document(data: object, where: str) -> Plan:
         plain[name] = data.get(key, [])
     plain["budgets"] = _plain_rows(plain["budgets"], _plain_budget, f"{where}.budget")
     plain["reasons"] = _plain_rows(plain["reasons"], _plain_reason, f"{where}.reasons")
-    return decode(Plan, plain, where)
+    plan = decode(Plan, plain, where)
+    _require_sound(plan, where)
+    return plan
+
+
+def _require_sound(plan: Plan, where: str) -> None:
+    """Raise UnreadableInput for numbers and words that no engine can be started with."""
+    for name in ("slots", "context_tokens_per_slot", "batch_tokens", "ubatch_tokens", "threads", "batch_threads"):
+        number = getattr(plan, name)
+        if number is not None and not 1 <= number < 2**31:
+            raise UnreadableInput(f"{where}.plan.{name}: expected a number from 1 to 2147483647, found {number}")
+    for name in ("cache_type_k", "cache_type_v"):
+        if getattr(plan, name) not in CACHE_TYPE_BLOCKS:
+            known = ", ".join(CACHE_TYPE_BLOCKS)
+            raise UnreadableInput(f"{where}.plan.{name}: {getattr(plan, name)!r} is not one of {known}")
+    if plan.flash_attention not in FLASH_ATTENTION:
+        known = ", ".join(FLASH_ATTENTION)
+        raise UnreadableInput(f"{where}.plan.flash_attention: {plan.flash_attention!r} is not one of {known}")
+    for path in plan.model.source_paths:
+        if not path.startswith("/") or "\0" in path:
+            raise UnreadableInput(f"{where}.model.source_paths: {path!r} is not an absolute path")
 
 
 def _plain_rows(rows: object, plain_row: Any, where: str) -> list[Any]:

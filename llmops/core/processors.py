@@ -47,17 +47,19 @@ def batch_tokens(prefill_tokens_per_second: float, policy: Policy, fixed: Fixed,
     """Logical and physical batch.
 
     Running streams stand still for one batch of somebody else's prompt, so `itl` bounds it by the longest gap:
-    the largest power of two <= rate x gap. `ttft` keeps the engine's large batch. A batch holds a token per slot.
+    the largest power of two <= rate x gap. `ttft` keeps the engine's large batch. A batch holds a token per slot, and
+    at least the physical batch where that one was given.
     """
     if fixed.batch_tokens is not None:
         batch = fixed.batch_tokens
     elif policy.protect == "ttft":
-        batch = MOST_BATCH_TOKENS
+        batch = max(MOST_BATCH_TOKENS, fixed.ubatch_tokens or 0)
     else:
         within_gap = _power_of_two_at_most(prefill_tokens_per_second * policy.max_gap_seconds)
         batch = max(LEAST_BATCH_TOKENS, min(MOST_BATCH_TOKENS, within_gap))
         while batch < slots:
             batch *= 2
+        batch = max(batch, fixed.ubatch_tokens or 0)
     return batch, min(batch, fixed.ubatch_tokens or MOST_UBATCH_TOKENS)
 
 

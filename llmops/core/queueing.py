@@ -14,6 +14,7 @@ ServiceSeconds = Callable[[int], float]
 
 # Weights are only ratios; scaling them down before they leave the range of a float changes no chance.
 _LARGEST_WEIGHT = 1e200
+_LONGEST_QUEUE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -79,4 +80,4 @@ def queue_within_patience(slots: int, service_seconds_full: float, patience_seco
 
     Position q starts after q departures, and with all slots busy one leaves every S(k) / k seconds.
     """
-    return max(1, int(patience_seconds * slots / service_seconds_full))
+    return max(1, int(min(patience_seconds * slots / service_seconds_full, _LONGEST_QUEUE)))

@@ -15,6 +15,7 @@ _MULTIPLIERS = {
     "G": GIB, "GIB": GIB, "GB": 1000**3,
     "T": TIB, "TIB": TIB, "TB": 1000**4,
 }  # fmt: skip
+_TOO_LARGE = 1024 * 1024 * TIB  # an exbibyte
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -24,7 +25,12 @@ def parse_bytes(text: str) -> int:
     multiplier = _MULTIPLIERS.get(match.group(2).upper()) if match else None
     if match is None or multiplier is None:
         raise UsageError(f"{text!r} is not a size", hint="write a number with a unit, such as 24GiB or 500MB")
-    return round(float(match.group(1)) * multiplier)
+    size = float(match.group(1)) * multiplier
+    if size >= _TOO_LARGE:
+        raise UsageError(
+            f"{text[:20]!r} is more than any machine has", hint="is the unit right? such as 24GiB or 500MB"
+        )
+    return round(size)
 
 
 def parse_rate(text: str) -> int:

@@ -49,6 +49,10 @@ class Installation:
     problem: str | None = None
 
 
+# The part of InForce.unseen that says that the engine answers only to those who have its key.
+KEY = "key"
+
+
 @dataclass(frozen=True)
 class LoadedModel:
     """One model in memory, as an engine that serves several tells it.

@@ -12,7 +12,7 @@ from llmops import systemd
 from llmops.core.errors import LlmopsError
 from llmops.core.units import KIB
 from llmops.engines import unit as units
-from llmops.engines.base import InForce, Installation
+from llmops.engines.base import KEY, InForce, Installation
 from llmops.host import Host, ListeningSocket, Response
 
 _MEMORY_LINE = re.compile(r"^(VmRSS|RssAnon):\s+(\d+) kB$", re.MULTILINE)  # proc(5): kB there means KiB
@@ -69,6 +69,7 @@ def json_of(answer: Response, url: str, part: str, unseen: Unseen) -> Any:
     """The JSON of an answer, or None with the reason noted."""
     if answer.status in {401, 403}:
         unseen.note(part, f"{url} wants an API key (HTTP {answer.status})")
+        unseen.note(KEY, f"{url} wants an API key (HTTP {answer.status})")
         return None
     if answer.status != 200:
         unseen.note(part, f"{url} answered HTTP {answer.status}")

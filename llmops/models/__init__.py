@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from llmops.core.errors import UsageError
+from llmops.core.errors import UnreadableInput, UsageError
 
 if TYPE_CHECKING:
     from llmops.core.model import ModelSpec
@@ -20,12 +20,16 @@ SUPPORTED = (
 def read_model(host: Host, reference: str, stores: Sequence[str] = ()) -> ModelSpec:
     """Read what a reference names: a GGUF file by its path, or a model by its name in one of Ollama's stores.
 
-    Raises UsageError for a reference that names neither, and what `read_gguf` and `read_manifest` raise.
+    Raises UsageError for a reference that names neither, UnreadableInput for a device or a pipe, and what `read_gguf`
+    and `read_manifest` raise.
     """
     if is_path(host, reference):
         from llmops.models.gguf import read_gguf
 
         return read_gguf(host, reference)
+    kind = _kind(host, reference)
+    if kind not in {None, "directory"}:
+        raise UnreadableInput(f"{reference}: is a {kind}, not a model file", hint=f"give --model {SUPPORTED}")
     from llmops.models.ollama_names import parse_name
     from llmops.models.ollama_store import holds, read_manifest, read_stored_model
 
@@ -47,11 +51,14 @@ def stores_for(host: Host, reference: str) -> tuple[str, ...]:
 
 def is_path(host: Host, reference: str) -> bool:
     """Ollama and the Hugging Face cache keep GGUF files without a suffix; only a path can name one."""
-    if reference.lower().endswith(".gguf"):
-        return True
+    return reference.lower().endswith(".gguf") or _kind(host, reference) == "file"
+
+
+def _kind(host: Host, reference: str) -> str | None:
+    """What lies at a path; None where nothing does, or where the reference is no path."""
     if "/" not in reference:
-        return False
+        return None
     try:
-        return host.status(reference).kind == "file"
+        return host.status(reference).kind
     except OSError:
-        return False
+        return None

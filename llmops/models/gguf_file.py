@@ -98,7 +98,8 @@ def _read_version(reader: ByteReader) -> int:
     if magic == LFS_POINTER:
         raise unreadable(reader.path, "is a Git LFS pointer, not the model itself", "fetch it with `git lfs pull`")
     if magic != MAGIC:
-        raise unreadable(reader.path, f"is not a GGUF file: it begins with {magic!r}", "name a .gguf file")
+        begins = f"it begins with {magic!r}" if magic else "it is empty"
+        raise unreadable(reader.path, f"is not a GGUF file: {begins}", "name a .gguf file")
     version = int(reader.number("I"))
     if version & 0xFFFF == 0:  # a small number seen with its bytes reversed
         reader.use_big_endian()

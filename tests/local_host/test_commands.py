@@ -141,3 +141,16 @@ def test_a_child_dies_when_llmops_is_killed(start: str, tmp_path: Path) -> None:
     llmops.send_signal(signal.SIGKILL)
     llmops.wait()
     wait_until_gone(child)
+
+
+def test_a_command_that_prints_without_end_is_stopped() -> None:
+    started = time.monotonic()
+    with pytest.raises(OSError, match="prints more than 16 MiB"):
+        HOST.query(("yes",))
+    assert time.monotonic() - started < 10.0
+
+
+def test_large_output_on_both_streams_is_whole() -> None:
+    script = "head -c 3000000 /dev/zero | tr '\\0' a; head -c 3000000 /dev/zero | tr '\\0' b >&2"
+    found = HOST.query(("sh", "-c", script))
+    assert (found.stdout, found.stderr) == ("a" * 3_000_000, "b" * 3_000_000)

@@ -180,6 +180,19 @@ def test_plain_requests_fail_with_the_two_documented_errors(script: Script, kind
         HOST.get(url, timeout_seconds=0.5)
 
 
+@pytest.mark.parametrize("beginning", [b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b""])
+def test_a_byte_now_and_then_holds_nobody(beginning: bytes) -> None:
+    drip: list[bytes | float] = [b"X", 0.25] * 16
+    with server(say(beginning, *drip), say(SSE, *drip)) as url:
+        started = time.monotonic()
+        with pytest.raises(TimeoutError, match=r"did not answer within 0\.5 s"):
+            HOST.get(url, timeout_seconds=0.5)
+        assert time.monotonic() - started < 3.0
+        started = time.monotonic()
+        assert "0.5 s" in str(HOST.stream_completion(url, {}, timeout_seconds=0.5).error)
+        assert time.monotonic() - started < 3.0
+
+
 def test_no_proxy_for_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{closed_port()}")
     monkeypatch.delenv("no_proxy", raising=False)

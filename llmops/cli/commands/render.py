@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llmops.cli.fronting import require_front
-from llmops.cli.hosts import changing_host, reading_host
+from llmops.cli.hosts import changing_host, reading_host, writing_below
 from llmops.cli.options import common_options, front_options, planning_options
 from llmops.cli.planning import file_documents, planned_data, planned_for
 from llmops.cli.result import Result, Status
@@ -67,6 +67,6 @@ def _target(directory: str, file: RenderedFile) -> str:
 
 
 def _write(directory: str, files: tuple[RenderedFile, ...]) -> None:
-    with changing_host() as host:
+    with changing_host() as host, writing_below(directory):
         for file in files:
             host.write_text(_target(directory, file), file.content, mode=file.mode)

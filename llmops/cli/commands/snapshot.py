@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmops.cli.hosts import reading_host
+from llmops.cli.hosts import reading_host, writing_below
 from llmops.cli.options import common_options
 from llmops.cli.result import Result, Status
 from llmops.cli.session import Session
@@ -32,12 +32,14 @@ def command(session: Session, /, *, directory: str, model: tuple[str, ...], band
     from llmops.host.recorder import RecordingHost
 
     target = Path(directory)
-    _require_new(target)
+    with writing_below(directory):
+        _require_new(target)
     with reading_host() as host:
         recorder = RecordingHost(host)
         session.progress("looking at this machine")
         notes = _look(recorder, model, session, bandwidth=bandwidth)
-        recorder.save(target)
+        with writing_below(directory):
+            recorder.save(target)
     lines = [f"recorded into {directory}", *(f"not recorded: {note}" for note in notes)]
     data = {"directory": directory, "not_recorded": list(notes)}
     return Result("snapshot", Status.CHANGED, data=data, text=lambda: "\n".join(lines))

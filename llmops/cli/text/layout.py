@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -49,6 +50,23 @@ def wrapped(text: str, *, first: str = _INDENT, rest: str = _INDENT) -> str:
         text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     )
     return "\n".join(lines) if lines else first.rstrip()
+
+
+def shell_lines(command: str) -> str:
+    """A command of a shell, wrapped with backslashes at the ends of lines; an option keeps its value."""
+    pieces: list[str] = []
+    for word in map(shlex.quote, shlex.split(command)):
+        if pieces and pieces[-1].startswith("--") and not word.startswith("-") and " " not in pieces[-1]:
+            pieces[-1] += f" {word}"
+        else:
+            pieces.append(word)
+    lines = [_INDENT + pieces[0]]
+    for piece in pieces[1:]:
+        if len(lines[-1]) + len(piece) + len("  \\") <= WIDTH:
+            lines[-1] += f" {piece}"
+        else:
+            lines.append(_INDENT * 2 + piece)
+    return " \\\n".join(lines)
 
 
 def bullets(rows: Iterable[str]) -> str:

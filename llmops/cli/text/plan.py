@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmops.cli.settings import Given
-from llmops.cli.text.layout import bullets, caution, heading, pairs, sections, table, wrapped
+from llmops.cli.text.layout import bullets, caution, heading, pairs, sections, shell_lines, table, wrapped
 from llmops.core.memory.budget import PARTS, MemoryBudget
 from llmops.core.plan import Plan, Reason, Speed
 from llmops.core.units import format_bytes
@@ -168,5 +168,5 @@ def _value(value: object) -> str:
 
 
 def next_step(command: str) -> str:
-    """The command to type next."""
-    return f"{heading('Next')}\n  {command}"
+    """The command to type next, in lines that a shell reads as one."""
+    return f"{heading('Next')}\n{shell_lines(command)}"

@@ -20,7 +20,14 @@ from llmops.engines.containers import (
     own_machine,
 )
 from llmops.engines.llama_server.arguments import EMBEDDED_MODULE, PROGRAM, program_length
-from llmops.engines.llama_server.programs import Answers, ask, embedded_answers, embedded_command, find_programs
+from llmops.engines.llama_server.programs import (
+    Answers,
+    ask,
+    embedded_answers,
+    embedded_command,
+    find_programs,
+    whose_program,
+)
 from llmops.engines.unit import exec_words, unit_of, units_on_disk
 from llmops.host import Host, ProcessInfo
 
@@ -43,7 +50,9 @@ class Machine:
         """An installation with what its program says of itself."""
         said = self.answers.get(command)
         if said is None:
-            said = self.answers[command] = ask(self.host, command)
+            foreign = whose_program(self.host, command[0]) if managed_by == "process" else None
+            said = Answers(problem=foreign) if foreign else ask(self.host, command)
+            self.answers[command] = said
         known = Installation(
             engine=NAME,
             managed_by=managed_by,

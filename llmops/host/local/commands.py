@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import selectors
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 
 from llmops.host import Completed
@@ -22,6 +25,8 @@ PINNED_ENVIRONMENT = {
 }
 # gettext obeys LANGUAGE in every locale but plain "C", so C.UTF-8 alone would not keep messages in English.
 DROPPED_VARIABLES = ("LANGUAGE", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET")
+# No answer that is asked for is near this; a journal is asked for by lines.
+LARGEST_OUTPUT_BYTES = 16 * 1024**2
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -29,14 +34,14 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 def run(argv: tuple[str, ...], *, timeout_seconds: float) -> Completed:
     """Run a command to its end; a death by signal n gives exit code 128 + n, as a shell says it.
 
-    Raises FileNotFoundError or PermissionError where it cannot be started and TimeoutError when it is late; then
-    the command and all that it started are killed.
+    Raises FileNotFoundError or PermissionError where it cannot be started, TimeoutError when it is late and OSError
+    when it prints without end; then the command and all that it started are killed.
     """
     process: subprocess.Popen[bytes] | None = None
     try:
         with held_back():
             process = start(argv, {}, subprocess.PIPE)
-        stdout, stderr = process.communicate(timeout=timeout_seconds)
+        stdout, stderr = _collect(process, timeout_seconds)
     except BaseException as failure:
         if process is not None:
             end_group(process)
@@ -44,6 +49,37 @@ def run(argv: tuple[str, ...], *, timeout_seconds: float) -> Completed:
             raise TimeoutError(f"{' '.join(argv)} did not end within {timeout_seconds:g} s") from failure
         raise
     return Completed(argv, shell_exit_code(process.returncode), _text(stdout), _text(stderr))
+
+
+def _collect(process: subprocess.Popen[bytes], timeout_seconds: float) -> tuple[bytes, bytes]:
+    """Both outputs to their ends, and the process waited for; `communicate` would take gigabytes from `yes`."""
+    deadline = time.monotonic() + timeout_seconds
+    kept: tuple[bytearray, bytearray] = bytearray(), bytearray()
+    with selectors.DefaultSelector() as selector:
+        for stream, output in zip((process.stdout, process.stderr), kept, strict=True):
+            if stream is not None:
+                selector.register(stream, selectors.EVENT_READ, output)
+        while selector.get_map():
+            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise subprocess.TimeoutExpired(process.args, timeout_seconds)
+            for key, _ in ready:
+                _take(selector, key)
+    process.wait(timeout=max(0.1, deadline - time.monotonic()))
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+    return bytes(kept[0]), bytes(kept[1])
+
+
+def _take(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+    piece = os.read(key.fd, 65536)
+    if not piece:
+        selector.unregister(key.fileobj)
+        return
+    key.data.extend(piece)
+    if len(key.data) > LARGEST_OUTPUT_BYTES:
+        raise OSError(errno.EFBIG, f"it prints more than {LARGEST_OUTPUT_BYTES // 1024**2} MiB")
 
 
 def start(argv: tuple[str, ...], environment: Mapping[str, str], errors_to: int) -> subprocess.Popen[bytes]:

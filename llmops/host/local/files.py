@@ -18,6 +18,7 @@ _KINDS = (
     (stat.S_ISREG, "file"),
     (stat.S_ISDIR, "directory"),
     (stat.S_ISSOCK, "socket"),
+    (stat.S_ISFIFO, "pipe"),
     (stat.S_ISCHR, "device"),
     (stat.S_ISBLK, "device"),
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
 import requests
@@ -15,6 +17,9 @@ from llmops.host import Response, StreamTimings
 LARGEST_ANSWER_BYTES = 64 * 1024 * 1024
 CONNECT_SECONDS = 5.0
 _ERROR_BODY_CHARACTERS = 400
+_GRACE_SECONDS = 1.0
+
+T = TypeVar("T")
 
 
 def prepare() -> None:
@@ -34,19 +39,67 @@ def post(url: str, payload: Mapping[str, object], *, timeout_seconds: float) -> 
 
 def stream(url: str, payload: Mapping[str, object], *, timeout_seconds: float) -> StreamTimings:
     """POST JSON and note when the headers and each event came; whatever fails is told in `error`."""
-    started = time.monotonic()
-    status: int | None = None
-    headers_seconds: float | None = None
-    events: list[tuple[float, str]] = []
-    error: str | None = None
+    reading = _Reading(url, time.monotonic())
     try:
-        with _session(url) as session, _open(session, "POST", url, payload, timeout_seconds) as response:
-            headers_seconds = time.monotonic() - started
-            status = response.status_code
-            error = _read_events(response, events, started, timeout_seconds)
-    except (requests.exceptions.RequestException, OSError) as problem:
-        error = f"nothing more came within {timeout_seconds:g} s" if _is_late(problem) else _cause(problem)
-    return StreamTimings(started, status, headers_seconds, tuple(events), time.monotonic() - started, error)
+        _InTime(lambda: reading.read(payload, timeout_seconds)).result(timeout_seconds + _GRACE_SECONDS)
+    except TimeoutError:
+        reading.error = f"the answer was not complete after {timeout_seconds:g} s"
+    elapsed = time.monotonic() - reading.started
+    return StreamTimings(
+        reading.started, reading.status, reading.headers_seconds, tuple(reading.events), elapsed, reading.error
+    )
+
+
+class _Reading:
+    """What one stream has shown so far; its reader may be left behind when it is late."""
+
+    def __init__(self, url: str, started: float) -> None:
+        self.url = url
+        self.started = started
+        self.status: int | None = None
+        self.headers_seconds: float | None = None
+        self.events: list[tuple[float, str]] = []
+        self.error: str | None = None
+
+    def read(self, payload: Mapping[str, object], timeout_seconds: float) -> None:
+        url = self.url
+        try:
+            with _session(url) as session, _open(session, "POST", url, payload, timeout_seconds) as response:
+                self.headers_seconds = time.monotonic() - self.started
+                self.status = response.status_code
+                self.error = _read_events(response, self.events, self.started, timeout_seconds)
+        except (requests.exceptions.RequestException, OSError) as problem:
+            late = f"nothing more came within {timeout_seconds:g} s"
+            self.error = late if _is_late(problem) else _cause(problem)
+
+
+class _InTime(Generic[T]):
+    """Work with a time limit as a whole.
+
+    The library limits every single read, so that a server that sends a byte now and then would hold us for hours.
+    """
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._done: list[T] = []
+        self._failed: list[BaseException] = []
+
+    def result(self, seconds: float) -> T:
+        """What the work gives or raises; TimeoutError when it is late: then it is left behind."""
+        thread = threading.Thread(target=self._run, daemon=True)
+        thread.start()
+        thread.join(seconds)
+        if self._failed:
+            raise self._failed[0]
+        if not self._done:
+            raise TimeoutError
+        return self._done[0]
+
+    def _run(self) -> None:
+        try:
+            self._done.append(self._work())
+        except BaseException as failure:  # noqa: BLE001 - raised again in the thread that waits
+            self._failed.append(failure)
 
 
 def _read_events(
@@ -84,10 +137,14 @@ def _lines(response: requests.Response) -> Iterator[str]:
 
 def _plain(method: str, url: str, payload: Mapping[str, object] | None, timeout_seconds: float) -> Response:
     deadline = time.monotonic() + timeout_seconds
-    try:
+
+    def ask() -> Response:
         with _session(url) as session, _open(session, method, url, payload, timeout_seconds) as response:
             return Response(response.status_code, _body(response, deadline), dict(response.headers))
-    except requests.exceptions.RequestException as problem:
+
+    try:
+        return _InTime(ask).result(timeout_seconds + _GRACE_SECONDS)
+    except (requests.exceptions.RequestException, TimeoutError) as problem:
         if _is_late(problem):
             raise TimeoutError(f"{url} did not answer within {timeout_seconds:g} s") from problem
         raise ConnectionError(f"{url}: {_cause(problem)}") from problem

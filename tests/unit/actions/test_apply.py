@@ -17,6 +17,7 @@ from llmops.core.errors import (
     NoPermission,
     NotInstalled,
     RolledBack,
+    UnreadableInput,
     Unsupported,
 )
 from llmops.core.plan import Plan
@@ -414,3 +415,12 @@ def test_a_service_that_could_not_read_its_files_is_not_installed(path: str, mod
         Apply(host).run(found=BINARY, install_unit=True)
     assert hint in (caught.value.hint or "")
     assert host.log == []
+
+
+def test_a_plan_for_a_model_that_is_not_here_changes_nothing() -> None:
+    host = machine()
+    del host.files[MODEL]
+    before = host.world()
+    with pytest.raises(UnreadableInput, match="the model of this plan is not on this machine"):
+        Apply(host).run()
+    assert host.world() == before

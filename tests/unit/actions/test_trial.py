@@ -103,7 +103,7 @@ def test_waiting_is_shown() -> None:
     host = machine(starts=lambda host, _: Child(host))
     with pytest.raises(EngineNotAnswering, match="does not answer after 12 s"):
         trial(host, ENGINE, on_disk(), a_plan(), progress=said.append, ready_seconds=12.0)
-    assert any("loading the model (5 s)" in line for line in said)
+    assert any("waiting for its first answer (5 s)" in line for line in said)
 
 
 def test_somebody_else_answers() -> None:
@@ -115,6 +115,42 @@ def test_somebody_else_answers() -> None:
 
     host = machine(starts=start)
     with pytest.raises(EngineNotAnswering, match="does not speak the protocol"):
+        run(host)
+    assert host.spawned[0].stopped
+
+
+def test_nonsense_is_not_waited_for_as_long_as_a_large_model() -> None:
+    def start(host: Answering, words: tuple[str, ...]) -> Child:
+        child = host.serve(words)
+        for url in [url for url in host.answers if url.endswith("/health")]:
+            host.answers[url] = Response(500, "oops")
+        return child
+
+    host = machine(starts=start)
+    said: list[str] = []
+    with pytest.raises(EngineNotAnswering, match="does not speak the protocol"):
+        trial(host, ENGINE, on_disk(), a_plan(), progress=said.append)
+    assert host.seconds < 30.0
+    assert any("an answer that makes sense" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("properties", "says"),
+    [
+        (Response(404, "{}"), "answered HTTP 404"),
+        (Response(200, "{}"), "names no slots"),
+        (Response(401, "{}"), "wants an API key"),
+    ],
+)
+def test_a_server_that_was_never_asked_for_a_reply_has_not_passed(properties: Response, says: str) -> None:
+    def start(host: Answering, words: tuple[str, ...]) -> Child:
+        child = host.serve(words)
+        for url in [url for url in host.answers if url.endswith("/props")]:
+            host.answers[url] = properties
+        return child
+
+    host = machine(starts=start)
+    with pytest.raises(EngineNotAnswering, match=says):
         run(host)
     assert host.spawned[0].stopped
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from llmops.host import Completed
 from tests.unit.cli.conftest import Ran, Run
-from tests.unit.cli.machine import Machine
+from tests.unit.cli.machine import PROGRAM, Machine
 from tests.unit.fake_machine import FakeFile
 
 VERSION = ("--engine-version", "11434", "--bandwidth", "20GB/s")
@@ -60,7 +62,18 @@ def assert_one_line(ran: Ran, exit_code: int, *words: str) -> None:
         (("--flash-attn", "off", "--cache-type", "q8_0"), ("flash attention",)),
         (("--context", "99999"), ("--context 99999 is more than the 16384 tokens",)),
         (("--engine-version", "newest"), ("'newest' is not a version",)),
+        (("--engine-version", "-1"), ("'-1' is not a version",)),
         (("--model", "/other.gguf"), ("--model once",)),
+        (("--users", "1000000000000"), ("--users", "the most is 100,000")),
+        (("--ram", "9" * 400 + "GiB"), ("--ram", "more than any machine has")),
+        (("--cores", "99999999999999999999"), ("--cores", "the most is 8,192")),
+        (("--patience-seconds", "1e308"), ("--patience-seconds", "the most is")),
+        (("--max-gap-seconds", "1e308"), ("--max-gap-seconds", "the most is")),
+        (("--generation-seconds", "1e308"), ("--generation-seconds", "the most is")),
+        (("--batch-size", "10000000000"), ("--batch-size", "the most is")),
+        (("--kv-memory", "4GiB"), ("--kv-memory is an option of vLLM",)),
+        (("--tensor-parallel=2",), ("--tensor-parallel is an option of vLLM",)),
+        (("--no-enable-prefix-caching",), ("is an option of vLLM", "leave it out")),
     ],
 )
 @pytest.mark.parametrize("verb", ["plan", "size", "tune"])
@@ -111,6 +124,26 @@ def test_truncated_or_foreign_model_is_9(run: Run, machine: Machine, tmp_path: P
     assert_one_line(run("plan", "--model", str(path), *VERSION), 9, str(path))
 
 
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        ("/" + "a" * 5000, "File name too long"),
+        ("/models/a\nb.gguf", "'/models/a\\nb.gguf': no such file"),
+        ("/models/\x1b[2Jb.gguf", "'/models/\\x1b[2Jb.gguf': no such file"),
+        ("~nobody-of-this-name/m.gguf", "Could not determine home directory"),
+    ],
+)
+def test_a_model_that_no_file_can_be_is_9_in_one_line(run: Run, machine: Machine, reference: str, words: str) -> None:
+    assert_one_line(run("plan", "--model", reference, *VERSION), 9, words, "hint: ")
+
+
+def test_a_device_or_a_pipe_is_no_model(run: Run, machine: Machine, tmp_path: Path) -> None:
+    machine.files["/dev/zero"] = FakeFile("")
+    real = machine.status
+    machine.status = lambda path: replace(real(path), kind="device")  # type: ignore[method-assign]
+    assert_one_line(run("plan", "--model", "/dev/zero", *VERSION), 9, "/dev/zero: is a device, not a model file")
+
+
 def test_cut_model_is_9(run: Run, machine: Machine, model: str) -> None:
     path = Path(model)
     whole = path.read_bytes()
@@ -135,6 +168,7 @@ def test_no_model_at_all_is_2_and_says_what_to_type(run: Run, machine: Machine) 
         ('{"data": {"hardware": {"memory": {"totl": 8}}}}', "unknown key 'totl'"),
         ('{"memory": {"total_bytes": -1}}', "not negative"),
         ('{"schema": 7, "data": {}}', "its schema is 7"),
+        ('{"schema": 1, "exit_code": 9, "data": {}}', "it holds an error"),
     ],
 )
 def test_garbage_as_hardware_is_9(
@@ -143,7 +177,7 @@ def test_garbage_as_hardware_is_9(
     path = tmp_path / "hardware.json"
     path.write_text(content)
     ran = run("plan", "--model", model, *VERSION, "--hardware", str(path))
-    assert_one_line(ran, 9, f"hardware file {path}", words)
+    assert_one_line(ran, 9, f"hardware file {path}", words, "hint: ")
 
 
 @pytest.mark.parametrize("option", ["--hardware", "--config"])
@@ -170,6 +204,26 @@ def test_wrong_configuration_is_9_with_line_and_column(run: Run, machine: Machin
     assert_one_line(ran, 9, f"{config}:2:1: unknown key 'slotz'", "did you mean 'slots'?")
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("users: many\n", "1:1: users: expected a whole number"),
+        ("users:\t5\n", "not valid YAML"),
+        ("<<: {users: 5}\n", "'users' comes from a merge key"),
+        ("users: 1000000000000\n", "the most is 100,000"),
+        ("- users\n", "expected lines of the form"),
+        ("#" * 70_000, "larger than 65536 bytes"),
+    ],
+)
+def test_every_mistake_in_the_configuration_has_a_next_step(
+    run: Run, machine: Machine, model: str, tmp_path: Path, content: str, words: str
+) -> None:
+    config = tmp_path / "llmops.yaml"
+    config.write_text(content)
+    ran = run("plan", "--model", model, *VERSION, "--config", str(config))
+    assert_one_line(ran, 9, str(config), words, "hint: ")
+
+
 def test_contradiction_inside_the_configuration_is_2(run: Run, machine: Machine, model: str, tmp_path: Path) -> None:
     config = tmp_path / "llmops.yaml"
     config.write_text("no-gpu: true\ngpu: [A:24GiB]\n")
@@ -183,14 +237,14 @@ def test_contradiction_inside_the_configuration_is_2(run: Run, machine: Machine,
         ("", "not JSON"),
         ("{}", "no plan in it"),
         ('{"data": {"plan": {}}}', "no plan in it"),
-        ('{"data": {}, "exit_code": 4}', "an error, not a plan"),
+        ('{"data": {}, "exit_code": 4}', "it holds an error"),
         ('{"data": {"model": {}, "workload": {}, "policy": {}, "plan": {"engine": 1}}}', "plan"),
     ],
 )
 def test_garbage_as_plan_is_9(run: Run, machine: Machine, tmp_path: Path, content: str, words: str) -> None:
     path = tmp_path / "plan.json"
     path.write_text(content)
-    assert_one_line(run("apply", "--plan", str(path)), 9, f"plan file {path}", words)
+    assert_one_line(run("apply", "--plan", str(path)), 9, f"plan file {path}", words, "hint: ")
     assert_one_line(run("verify", "--plan", str(path)), 9, f"plan file {path}")
     assert machine.log == []
 
@@ -256,3 +310,26 @@ def test_snapshot_into_a_directory_that_holds_something_is_2(run: Run, machine: 
     (tmp_path / "file").write_text("x")
     assert_one_line(run("snapshot", str(tmp_path)), 2, "is not empty")
     assert_one_line(run("snapshot", str(tmp_path / "file")), 2, "is not a directory")
+
+
+@pytest.mark.parametrize("directory", ["/proc/no_such_place/here", "/" + "a" * 5000])
+def test_a_snapshot_that_cannot_be_written_is_2(run: Run, machine: Machine, directory: str) -> None:
+    ran = run("snapshot", directory)
+    assert ran.exit_code == 2
+    assert "cannot be written to" in ran.stderr
+    assert "hint: name another directory" in ran.stderr
+
+
+def test_files_that_cannot_be_written_are_2(run: Run, machine: Machine, model: str) -> None:
+    machine.stop_at, machine.failure = 0, NotADirectoryError(20, "Not a directory", "/etc/passwd/x")
+    ran = run("render", "--model", model, *VERSION, "--directory", "/etc/passwd")
+    assert_one_line(ran, 2, "/etc/passwd: cannot be written to: Not a directory")
+
+
+def test_an_engine_that_does_not_run_is_a_warning_in_the_plan(run: Run, machine: Machine, model: str) -> None:
+    machine.installed = True
+    machine.__post_init__()
+    machine.answers[(PROGRAM, "--help")] = Completed((), 1, "", "cannot open shared object file")
+    ran = run("plan", "--model", model, "--output", "json")
+    assert ran.exit_code == 0
+    assert any("cannot be used as it is" in line for line in ran.envelope["data"]["warnings"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import sys
 from pathlib import Path
 
 import click
@@ -153,10 +156,10 @@ def test_output_may_stand_before_the_verb(run: Run) -> None:
     assert run("--output", "json", "plan", "--users", "0").envelope["exit_code"] == 2
 
 
-def test_no_words_shows_the_help_and_is_a_usage_error(run: Run) -> None:
+def test_no_words_are_a_usage_error_in_one_line(run: Run) -> None:
     ran = run()
     assert ran.exit_code == 2
-    assert "tune" in ran.stderr + ran.stdout
+    assert ran.stderr == "error: Missing command.\nhint: see llmops --help\n"
 
 
 @pytest.mark.parametrize("words", [("-h",), ("--help",), ("plan", "-h"), ("--version",)])
@@ -182,3 +185,28 @@ def test_every_command_has_a_module_of_its_name() -> None:
 
     directory = Path(next(iter(commands.__path__)))
     assert {path.stem for path in directory.glob("*.py")} - {"__init__"} == set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("number", "word"), [(errno.ENOSPC, "make room"), (errno.EROFS, "for writing"), (errno.EMFILE, "ulimit")]
+)
+def test_a_machine_in_trouble_is_no_bug(number: int, word: str) -> None:
+    (row,) = outcome(OSError(number, os.strerror(number), "/var/x")).errors
+    assert row.code == "error"
+    assert row.message == f"{os.strerror(number)}: /var/x"
+    assert word in str(row.hint)
+
+
+def test_a_closed_standard_output_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert deliver(Result("plan", Status.OK, text=lambda: "the plan"), Session()) == 1
+    assert "standard output is closed" in capsys.readouterr().err
+    assert deliver(failed("plan", errors.DoesNotFit("m")), Session()) == 4
+    assert capsys.readouterr().err == "error: m\n"
+
+
+def test_what_names_hold_cannot_steer_the_terminal_or_make_two_lines() -> None:
+    error = errors.UnreadableInput("/a\nb\x1b[31m\u202egguf: no such file", hint="look at /a\rb")
+    (row,) = outcome(error).errors
+    assert row.message == r"/a\nb\x1b[31m\u202egguf: no such file"
+    assert row.hint == r"look at /a\rb"

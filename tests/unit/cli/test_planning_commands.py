@@ -40,7 +40,8 @@ def test_plan_as_text_fits_a_page_and_says_what_is_next(run: Run, machine: Machi
     assert too_long == []
     for word in ("slots", "Memory", "Speed, predicted", "Why", "Settings", "Next"):
         assert word in text
-    assert f"llmops tune --model {model} --engine-version 11434" in text
+    _, step = text.replace("\\\n", " ").split("Next\n")
+    assert step.split() == ["llmops", "tune", "--model", model, *VERSION]
     assert "\x1b[" not in text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 import click
@@ -14,7 +15,7 @@ from llmops.cli.planning import same_words
 from llmops.cli.session import Session, wants_colour
 from llmops.cli.text.changes import checks_text, diff_text
 from llmops.cli.text.hardware import hardware_text
-from llmops.cli.text.layout import WIDTH, pairs, table
+from llmops.cli.text.layout import WIDTH, pairs, shell_lines, table
 from llmops.cli.text.plan import budget_text, plan_text, reasons_text, speed_text
 from llmops.cli.trying import trial_result
 from llmops.core.files import Change
@@ -190,3 +191,12 @@ def test_colour_can_be_refused(monkeypatch: pytest.MonkeyPatch, name: str, value
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv(name, value)
     assert wants_colour() is wanted
+
+
+def test_a_command_is_wrapped_as_a_shell_reads_it() -> None:
+    command = "llmops tune --trial --model /models/qwen3-8b-instruct-q4_k_m.gguf --gpu 'RTX 3090:24GiB' --users 12"
+    text = shell_lines(command)
+    assert widest(text) <= WIDTH
+    assert shlex.split(text.replace("\\\n", " ")) == shlex.split(command)
+    assert "--model /models/qwen3-8b-instruct-q4_k_m.gguf" in text
+    assert shell_lines("sudo llmops tune --apply") == "  sudo llmops tune --apply"

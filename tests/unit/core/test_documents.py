@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -64,6 +65,10 @@ def broken(path: tuple[str | int, ...], value: object) -> Any:
         (broken(("memory", "total_bytes"), -1), "not negative"),
         (broken(("memory", "total_bytes"), True), "expected a whole number, found True"),
         (broken(("memory", "totl_bytes"), 1), "hardware.memory: unknown key 'totl_bytes'"),
+        (broken(("memory", "total_bytes"), 0), "hardware.memory.total_bytes: expected a number above 0"),
+        (broken(("cpu", "usable_threads"), 0), "hardware.cpu.usable_threads: expected a number above 0"),
+        (broken(("bandwidth", "read_bytes_per_second"), 0), "bandwidth.read_bytes_per_second: expected a number"),
+        (broken(("gpus", 0, "total_bytes"), 0), r"hardware.gpus\[0\].total_bytes: expected a number above 0"),
         (broken(("gpus",), 3), "hardware.gpus: expected a list"),
         (broken(("gpus", 0), 3), r"hardware.gpus\[0\]: expected an object"),
         (broken(("gpus", 0, "compute_capability"), "eight"), "compute_capability: expected a text such as"),
@@ -110,3 +115,26 @@ def test_unknown_workload_kind_is_named() -> None:
 def test_a_plan_that_is_no_object_is_named() -> None:
     with pytest.raises(UnreadableInput, match="expected an object"):
         plan_from_document([], "plan")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        (("plan", "slots"), 0, "plan.slots: expected a number from 1"),
+        (("plan", "slots"), 2**40, "plan.slots: expected a number from 1"),
+        (("plan", "context_tokens_per_slot"), 0, "plan.context_tokens_per_slot"),
+        (("plan", "threads"), 0, "plan.threads"),
+        (("plan", "ubatch_tokens"), 0, "plan.ubatch_tokens"),
+        (("plan", "cache_type_k"), "f16\nExecStartPre=/bin/true", "plan.cache_type_k"),
+        (("plan", "cache_type_v"), "q3", "'q3' is not one of"),
+        (("plan", "flash_attention"), "maybe", "'maybe' is not one of on, off, auto"),
+        (("model", "source_paths"), ["m.gguf"], "'m.gguf' is not an absolute path"),
+    ],
+)
+def test_a_plan_that_no_engine_can_be_started_with_is_refused(
+    place: tuple[str, str], value: object, words: str
+) -> None:
+    document = through_json(plan_document(PLAN))
+    document[place[0]][place[1]] = value
+    with pytest.raises(UnreadableInput, match=re.escape(words)):
+        plan_from_document(document, "file")

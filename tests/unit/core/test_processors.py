@@ -41,6 +41,11 @@ def test_what_the_user_fixes_is_taken() -> None:
     assert batch_tokens(300.0, Policy(protect="ttft"), Fixed(), 4) == (2048, 512)
 
 
+@pytest.mark.parametrize("policy", [Policy(), Policy(protect="ttft")])
+def test_a_step_holds_the_pass_that_the_user_fixes(policy: Policy) -> None:
+    assert batch_tokens(300.0, policy, Fixed(ubatch_tokens=4096), 4) == (4096, 4096)
+
+
 @pytest.mark.parametrize(
     ("cpu", "threads", "step_seconds", "asleep"),
     [

@@ -98,3 +98,7 @@ def _simulate(*, users: int, think: float, slots: int, service: float, requests:
             wait_seconds += now - queue.pop(0)
             heapq.heappush(events, (now + generator.expovariate(1 / service), "leave"))
     return waited / done, wait_seconds / done
+
+
+def test_a_queue_is_never_longer_than_people_can_be() -> None:
+    assert queue_within_patience(1, 1e-300, 1e9) == 1_000_000

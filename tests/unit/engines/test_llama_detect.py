@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import PurePosixPath
 
 import pytest
 
@@ -11,6 +12,7 @@ from llmops.core.version import Version
 from llmops.engines import ENGINES, engine_named
 from llmops.engines.llama_server import programs
 from llmops.engines.llama_server.detect import detect
+from llmops.host import FileStatus
 from tests.unit.engines.llama_host import NEW_HELP, SERVER, LookedAt, process
 
 
@@ -174,3 +176,37 @@ def test_the_embedded_server_is_the_last_resort(monkeypatch: pytest.MonkeyPatch)
     assert found.command[1:] == ("-m", "llmops.embedded")
     assert found.flags is not None
     assert {"--parallel", "--ctx-size", "--port"} <= found.flags
+
+
+class Owned(LookedAt):
+    """A machine whose files and directories have owners."""
+
+    def status(self, path: PurePosixPath | str) -> FileStatus:
+        owner, mode = {"/home/mallory": (1000, 0o755), "/srv/open": (0, 0o777)}.get(str(path), (0, 0o755))
+        return FileStatus("file", 1, mode, owner, 0, 0.0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("program", "variables", "uid", "problem"),
+    [
+        ("/home/mallory/llama-server", {}, 0, "user 1000 owns /home/mallory"),
+        ("/srv/open/llama-server", {}, 0, "anybody may write to /srv/open"),
+        ("/home/mallory/llama-server", {"SUDO_UID": "1000"}, 0, None),
+        ("/home/mallory/llama-server", {}, 1000, None),
+        ("/opt/llama-server", {}, 0, None),
+    ],
+)
+def test_root_runs_no_program_that_somebody_else_has_started_and_owns(
+    program: str, variables: dict[str, str], uid: int, problem: str | None
+) -> None:
+    host = Owned(uid=uid, variables=variables)
+    host.install(program)
+    host.programs.clear()
+    host.running = (process(7, program, "-m", "/m.gguf"),)
+    found = next(found for found in detect(host) if found.pid == 7)
+    if problem is None:
+        assert found.problem is None
+        assert found.version == Version((9265,))
+    else:
+        assert problem in str(found.problem)
+        assert found.flags is None

@@ -92,7 +92,7 @@ def test_kinds(tmp_path: Path) -> None:
     assert [HOST.status(path).kind for path in ("/dev/null", tmp_path, tmp_path / "pipe", __file__)] == [
         "device",
         "directory",
-        "other",
+        "pipe",
         "file",
     ]
 
