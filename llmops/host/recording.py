@@ -29,6 +29,7 @@ _FAILURES: dict[str, type[OSError]] = {
         IsADirectoryError,
         ProcessLookupError,
         TimeoutError,
+        ConnectionRefusedError,
         ConnectionError,
     )
 }
