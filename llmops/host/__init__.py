@@ -112,7 +112,7 @@ class Host(Protocol):
         ...
 
     def get(self, url: str, *, timeout_seconds: float = 5.0) -> Response:
-        """GET; ConnectionError where nothing answers, TimeoutError when late."""
+        """GET; ConnectionRefusedError where nobody listens, ConnectionError for no HTTP, TimeoutError when late."""
         ...
 
     def stream_completion(

@@ -15,6 +15,7 @@ from llmops.core.serialization import decode, encode
 from llmops.host import Completed, FileStatus, ListeningSocket, ProcessInfo, Response, StreamTimings
 
 SCHEMA = 1
+_AGAIN = "copy the whole directory again, or record the machine again with this llmops: llmops snapshot DIR"
 INDEX_NAME = "recording.json"
 FILES_NAME = "files"
 T = TypeVar("T")
@@ -28,6 +29,7 @@ _FAILURES: dict[str, type[OSError]] = {
         IsADirectoryError,
         ProcessLookupError,
         TimeoutError,
+        ConnectionRefusedError,
         ConnectionError,
     )
 }
@@ -82,7 +84,9 @@ class Recording:
                 question = Question.of(entry["ask"], *entry["arguments"])
                 recording.answers[question] = [_from_disk(directory, answer) for answer in _unrolled(entry["answers"])]
             except (KeyError, TypeError, AttributeError) as problem:
-                raise UnreadableInput(f"{directory / INDEX_NAME}: an answer without {problem}") from problem
+                raise UnreadableInput(
+                    f"{directory / INDEX_NAME}: an answer without {problem}", hint=_AGAIN
+                ) from problem
         return recording
 
 
@@ -146,12 +150,12 @@ def _entries(index: Path) -> list[Any]:
             f"{index}: {problem.strerror}", hint="`llmops snapshot DIR` makes a recording"
         ) from problem
     except ValueError as problem:
-        raise UnreadableInput(f"{index} is not JSON: {problem}") from problem
+        raise UnreadableInput(f"{index} is not JSON: {problem}", hint=_AGAIN) from problem
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise UnreadableInput(f"{index} is not a recording of schema {SCHEMA}", hint="make it again with this llmops")
+        raise UnreadableInput(f"{index} is not a recording of schema {SCHEMA}", hint=_AGAIN)
     answers = document.get("answers")
     if not isinstance(answers, list):
-        raise UnreadableInput(f"{index} holds no list of answers")
+        raise UnreadableInput(f"{index} holds no list of answers", hint=_AGAIN)
     return answers
 
 
@@ -172,11 +176,13 @@ def _from_disk(directory: Path, answer: dict[str, Any]) -> dict[str, Any]:
         return answer
     place = _place(directory, answer["file"])
     if place is None:
-        raise UnreadableInput(f"{directory / INDEX_NAME} names {answer['file']!r}, which is outside the recording")
+        raise UnreadableInput(
+            f"{directory / INDEX_NAME} names {answer['file']!r}, which is outside the recording", hint=_AGAIN
+        )
     try:
         return {"value": place.read_bytes().decode("utf-8", errors="replace")}
     except OSError as problem:
-        raise UnreadableInput(f"{place}: {problem.strerror}") from problem
+        raise UnreadableInput(f"{place}: {problem.strerror}", hint=_AGAIN) from problem
 
 
 def _place(directory: Path, name: str) -> Path | None:

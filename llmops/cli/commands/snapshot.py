@@ -69,10 +69,11 @@ def _look(host: Host, models: tuple[str, ...], session: Session, *, bandwidth: b
 
 
 def _look_at_plan(host: Host, reference: str | None, session: Session) -> None:
-    from llmops.cli.planning import planned_for
+    from llmops.cli.planning import file_documents, planned_for
     from llmops.cli.tuning import read_difference
 
     flags: dict[str, Any] = {"config": None, "model": None if reference is None else (reference,)}
     planned, settings = planned_for(host, flags, session, live=False)
     for install_unit in (False, True):
         read_difference(host, planned, {"take_over": False, "install_unit": install_unit}, settings)
+    file_documents(host, planned.engine.files(planned.plan, planned.installation, planned.in_force))

@@ -138,8 +138,10 @@ class LlamaServer:
         """/health: 503 while the model loads, 200 when ready; it needs no API key."""
         try:
             answer = host.get(f"{url}/health", timeout_seconds=2.0)
-        except (ConnectionError, TimeoutError):
+        except (ConnectionRefusedError, TimeoutError):
             return Health.DOWN
+        except ConnectionError:  # somebody listens and speaks no HTTP, or never stops
+            return Health.NONSENSE
         try:
             document = json.loads(answer.body)
         except (ValueError, RecursionError):

@@ -28,7 +28,10 @@ def prepare() -> None:
 
 
 def get(url: str, *, timeout_seconds: float) -> Response:
-    """GET; ConnectionError where nothing answers, TimeoutError when the whole answer is late."""
+    """GET; ConnectionRefusedError where nobody listens, TimeoutError when the whole answer is late.
+
+    Any other ConnectionError is an answer that is no HTTP, not whole or too large.
+    """
     return _plain("GET", url, None, timeout_seconds)
 
 
@@ -147,7 +150,9 @@ def _plain(method: str, url: str, payload: Mapping[str, object] | None, timeout_
     except (requests.exceptions.RequestException, TimeoutError) as problem:
         if _is_late(problem):
             raise TimeoutError(f"{url} did not answer within {timeout_seconds:g} s") from problem
-        raise ConnectionError(f"{url}: {_cause(problem)}") from problem
+        refused = any(isinstance(one, ConnectionRefusedError) for one in _chain(problem))
+        kind = ConnectionRefusedError if refused else ConnectionError
+        raise kind(f"{url}: {_cause(problem)}") from problem
 
 
 def _open(

@@ -45,7 +45,7 @@ class ServingMachine(FakeMachine):
 
     def get(self, url: str, *, timeout_seconds: float = 5.0) -> Response:
         if not self.running:
-            raise ConnectionError(url)
+            raise ConnectionRefusedError(url)
         words = next(iter(self.running.values()))
         arguments = read_arguments(words[1:])
         slots = int(value_of(arguments, SLOTS) or 4)

@@ -56,7 +56,7 @@ class Serving(Machine):
             f"{URL}/slots": [{"n_ctx": each, "is_processing": False}] * 4,
         }
         if url not in answers:
-            raise ConnectionError(url)
+            raise ConnectionRefusedError(url)
         return Response(200, json.dumps(answers[url]))
 
 

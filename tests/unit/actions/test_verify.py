@@ -183,7 +183,8 @@ def test_an_api_key_leaves_the_load_unevaluated() -> None:
     [
         (Response(503, '{"error":{}}'), "still loading"),
         (Response(200, "<html>"), "is not llama-server"),
-        (ConnectionError("refused"), "nothing answers"),
+        (ConnectionRefusedError("refused"), "nothing answers"),
+        (ConnectionError("a line without end"), "is not llama-server"),
     ],
 )
 def test_a_server_that_is_not_ready(health: Response | OSError, says: str) -> None:

@@ -133,7 +133,7 @@ class LookedAt(Unused):
         return self.listeners
 
     def get(self, url: str, *, timeout_seconds: float = 5.0) -> Response:
-        answer = self.answers.get(url, ConnectionError(f"{url}: refused"))
+        answer = self.answers.get(url, ConnectionRefusedError(f"{url}: refused"))
         if isinstance(answer, OSError):
             raise answer
         return answer

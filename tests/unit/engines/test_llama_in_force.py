@@ -194,6 +194,7 @@ def test_the_server_behind_a_script_is_found_in_its_control_group() -> None:
         (Response(200, "<html>hello</html>"), Health.NONSENSE),
         (Response(404, "{}"), Health.NONSENSE),
         (Response(200, "[]"), Health.NONSENSE),
+        (ConnectionError("SSH-2.0"), Health.NONSENSE),
         (TimeoutError("late"), Health.DOWN),
     ],
 )

@@ -34,7 +34,7 @@ class Machine(LocalHost):
     def get(self, url: str, *, timeout_seconds: float = 5.0) -> Response:
         self.polls += 1
         if url.endswith(":1/"):
-            raise ConnectionError(f"{url}: Connection refused")
+            raise ConnectionRefusedError(f"{url}: Connection refused")
         return Response(503 if self.polls < 3 else 200, "{}", {"Server": "llama.cpp"})
 
     def post(self, url: str, payload: object, *, timeout_seconds: float = 300.0) -> Response:

@@ -1,0 +1,58 @@
+"""A recording of a machine answers every read-only command as the machine itself does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llmops.cli import hosts
+from llmops.host.recorded import RecordedHost
+from tests.unit.cli.conftest import Run
+from tests.unit.cli.machine import Machine
+
+
+@pytest.fixture
+def recorded(run: Run, machine: Machine, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The directory of a recording of the machine with a llama-server on its disk."""
+    machine.installed = True
+    machine.__post_init__()
+    directory = str(tmp_path / "recording")
+    assert run("snapshot", directory, "--model", model).exit_code == 0
+
+    def build(snapshot: str | None = None) -> object:
+        return machine if snapshot is None else RecordedHost.load(Path(snapshot))
+
+    monkeypatch.setattr(hosts, "build_host", build)
+    return directory
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("probe",),
+        ("plan", "--users", "12"),
+        ("plan", "--engine-version", "9000"),
+        ("size", "--slots", "3"),
+        ("render",),
+        ("tune", "--bandwidth", "20GB/s"),
+        ("tune", "--bandwidth", "20GB/s", "--install-unit"),
+        ("history",),
+    ],
+    ids=" ".join,
+)
+def test_a_recording_answers_as_the_machine_does(run: Run, recorded: str, model: str, words: tuple[str, ...]) -> None:
+    planning = ("--model", model) if words[0] not in {"probe", "history"} else ()
+    live = run(*words, *planning, "--output", "json")
+    replayed = run(*words, *planning, "--output", "json", "--snapshot", recorded)
+    assert replayed.exit_code == live.exit_code == 0, replayed
+    assert replayed.envelope == live.envelope
+
+
+def test_a_damaged_recording_says_what_to_do(run: Run, recorded: str) -> None:
+    index = Path(recorded) / "recording.json"
+    index.write_text(index.read_text()[:1000])
+    ran: Any = run("probe", "--snapshot", recorded)
+    assert ran.exit_code == 9
+    assert "hint: copy the whole directory again, or record the machine again" in ran.stderr
