@@ -166,10 +166,9 @@ def _bug(command: str, error: Exception, session: Session) -> Result:
     from llmops.cli.result import ErrorEntry, Result, Status
 
     message = f"unexpected {type(error).__name__}: {_one_line(str(error))}"
-    hint = f"the traceback is in {_keep_traceback()}; please report it"
-    if session.debug:
-        _show_traceback_in_debug(session)
-        hint = "the traceback is above; please report it"
+    _show_traceback_in_debug(session)
+    place = "above" if session.debug else f"in {_keep_traceback()}"
+    hint = f"the traceback is {place}; please report it"
     return Result(command, Status.ERROR, EXIT_BUG, errors=(ErrorEntry.of("bug", message, hint),))
 
 

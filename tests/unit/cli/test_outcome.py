@@ -88,10 +88,14 @@ def test_bug_is_one_line_and_says_where_the_traceback_is() -> None:
         path.unlink()
 
 
-def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_debug_shows_the_traceback_and_keeps_none(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     result = outcome(ZeroDivisionError("x"), Session(("--debug",)))
     assert result.exit_code == 1
     assert "ZeroDivisionError: x" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_text_goes_to_stdout_and_errors_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
