@@ -39,12 +39,13 @@ class Steps:
         self.specification = specification
         self.armed = False
         self.count = 0
+        self.after_rates = False
         record = specification.get("record")
         self.record = os.open(record, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) if record else None
 
     def step(self, name: str) -> bool:
         """True where this is the step to strike at; it is written down before anything happens."""
-        if not self.armed:
+        if not self.armed or self._is_of_rates(name):
             return False
         if self.record is not None:
             self.armed = False
@@ -52,6 +53,14 @@ class Steps:
             self.armed = True
         self.count += 1
         return self.count - 1 == self.specification.get("at")
+
+    def _is_of_rates(self, name: str) -> bool:
+        """Rates are remembered after the change, and only where the machine was quiet: no step to count on.
+
+        The directory is synchronised right after their file was renamed.
+        """
+        follows, self.after_rates = self.after_rates, "rates.json" in name and name.startswith("rename")
+        return follows or "rates.json" in name
 
     def strike(self) -> None:
         """Do what is asked for; a SIGKILL never comes back from here."""
