@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from llmops.core.errors import UnreadableInput
@@ -19,7 +20,23 @@ from llmops.core.serialization import decode, encode
 
 SCHEMA = 1
 _APART = ("model", "workload", "policy", "budgets", "speeds", "reasons", "warnings")
-_DERIVED = ("cache_tokens", "tensor_parallel", "pipeline_parallel", "environment", "arguments")
+_DERIVED = ("cache_tokens", "environment", "arguments")
+# Values that one engine alone has: left out where they are as if it were not there.
+_WHERE_SET = {
+    row.name: row.default
+    for row in fields(Plan)
+    if row.name
+    in {
+        "loaded_models",
+        "cpu_expert_layers",
+        "gpu_memory_utilization",
+        "kv_memory_bytes",
+        "nodes",
+        "prefix_caching",
+        "enforce_eager",
+    }
+}
+_PAGED = ("cache_tokens", "usable_cache_tokens", "max_concurrency")
 FLASH_ATTENTION = ("on", "off", "auto")
 _CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,3})")
 
@@ -110,6 +127,8 @@ def budget_document(budget: MemoryBudget) -> dict[str, Any]:
     document["free_bytes"] = budget.free_bytes
     document["ranges"] = {part: [low, high] for part, low, high, _ in budget.ranges}
     document["range_reasons"] = {part: why for part, _, _, why in budget.ranges}
+    if budget.cache_tokens is not None:
+        document.update((name, getattr(budget, name)) for name in _PAGED)
     return document
 
 
@@ -126,10 +145,8 @@ def plan_document(
     `environment` and `arguments` are the plan in the engine's own words.
     """
     numbers = {key: value for key, value in encode(plan).items() if key not in _APART}
-    if plan.loaded_models == 1:
-        del numbers["loaded_models"]  # said only of an engine that keeps several models in memory
+    numbers = {key: value for key, value in numbers.items() if key not in _WHERE_SET or value != _WHERE_SET[key]}
     numbers["cache_tokens"] = plan.cache_tokens
-    numbers["tensor_parallel"] = numbers["pipeline_parallel"] = 1
     numbers["environment"] = dict(environment or {})
     numbers["arguments"] = list(arguments)
     return {

@@ -27,17 +27,38 @@ def cache_bytes(elements: int, cache_type: str) -> int:
 
 @dataclass(frozen=True)
 class AttentionLayer:
-    """One layer that keeps keys and values: `window_tokens` None is full attention."""
+    """One layer that keeps keys and values: `window_tokens` None is full attention.
+
+    `is_chunked`: the window is a chunk that starts anew (Llama 4) instead of sliding. `is_latent`: one compressed
+    vector of `key_length` stands for the keys and values of all heads (MLA); every rank of a split model keeps it whole.
+    `layer` is its number in the model; None where the layers that cache are spread evenly over it.
+    """
 
     kv_heads: int
     key_length: int
     value_length: int
     window_tokens: int | None = None
+    is_chunked: bool = False
+    is_latent: bool = False
+    layer: int | None = None
 
     def cache_bytes_per_token(self, cache_type_k: str = "f16", cache_type_v: str = "f16") -> int:
         """Bytes of keys and values of one cached token in this layer."""
         keys = cache_bytes(self.kv_heads * self.key_length, cache_type_k)
         return keys + cache_bytes(self.kv_heads * self.value_length, cache_type_v)
+
+
+@dataclass(frozen=True)
+class StateLayer:
+    """One layer that keeps a state of fixed size for each sequence instead of keys and values.
+
+    `kind` is mamba, mamba2, gated_delta, kimi_delta, short_convolution or rwkv; both sizes count elements.
+    """
+
+    kind: str
+    convolution_elements: int
+    recurrent_elements: int
+    layer: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +80,11 @@ class TensorGroup:
 class ModelSpec:
     """A model as its own metadata describes it. Sizes in bytes, lengths in tokens or elements.
 
-    `tokenizer_merges` None: the file does not say how many merge rules its tokenizer has.
+    `tokenizer_merges` None: the file does not say how many merge rules its tokenizer has. Layers that use the cache of
+    another one are in none of the lists. `weights_basis` is tensors (their sizes were read) or config (computed from
+    config.json because no weights were there). `data_type`, `quantization_method` and `cache_data_type` are a
+    checkpoint's own words (bfloat16, fp8, ...); None where it has none. `encoder_weights_bytes` is the part of the
+    weights that reads pictures or sound, `draft_layers` the layers that only guess next tokens and run when asked to.
     """
 
     reference: str
@@ -87,6 +112,14 @@ class ModelSpec:
     has_chat_template: bool = False
     source_paths: tuple[str, ...] = ()
     tokenizer_merges: int | None = None
+    state_layers: tuple[StateLayer, ...] = ()
+    weights_basis: str = "tensors"
+    data_type: str | None = None
+    quantization_method: str | None = None
+    cache_data_type: str | None = None
+    state_data_type: str | None = None
+    encoder_weights_bytes: int = 0
+    draft_layers: int = 0
 
     @property
     def cache_bytes_per_token(self) -> int:

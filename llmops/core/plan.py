@@ -51,13 +51,23 @@ class Fixed:
     repack: bool | None = None
     prompt_cache_bytes: int | None = None
     context_checkpoints: int | None = None
+    gpu_memory_utilization: float | None = None
+    kv_memory_bytes: int | None = None
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    nodes: int | None = None
+    prefix_caching: bool | None = None
+    enforce_eager: bool = False
 
 
 @dataclass(frozen=True)
 class Shape:
     """The values of a plan that decide how much memory it takes.
 
-    `gpu_layers` None means that no card is used; the model's layers + 1 puts everything on the cards.
+    `gpu_layers` None means that no card is used; the model's layers + 1 puts everything on the cards. The values from
+    `gpu_memory_utilization` on are vLLM's: there `context_tokens_per_slot` is the longest request, `slots` the most
+    that run at once and `batch_tokens` the tokens of one step; `kv_memory_bytes` is the cache of one card.
+    `cpu_expert_layers`: so many layers, the first ones, keep their experts on the host though they run on a card.
     """
 
     slots: int
@@ -74,6 +84,14 @@ class Shape:
     memory_mapped: bool = True
     repack: bool = True
     gpu_layers: int | None = None
+    cpu_expert_layers: int = 0
+    gpu_memory_utilization: float | None = None
+    kv_memory_bytes: int | None = None
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    nodes: int = 1
+    prefix_caching: bool | None = None
+    enforce_eager: bool = False
 
 
 MemoryModel = Callable[[Shape], tuple[MemoryBudget, ...]]
@@ -152,6 +170,14 @@ class Plan:
     warnings: tuple[str, ...] = ()
     passive_waiting: bool = False
     loaded_models: int = 1
+    cpu_expert_layers: int = 0
+    gpu_memory_utilization: float | None = None
+    kv_memory_bytes: int | None = None
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    nodes: int = 1
+    prefix_caching: bool | None = None
+    enforce_eager: bool = False
 
     @property
     def shape(self) -> Shape:

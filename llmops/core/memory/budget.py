@@ -20,7 +20,9 @@ PARTS = (
 class MemoryBudget:
     """Parts of one device's memory, in bytes; parts + free = available (free is negative where it does not fit).
 
-    `ranges` gives (part, low, high, why it is a range); the part itself then holds the high end.
+    `ranges` gives (part, low, high, why it is a range); the part itself then holds the high end. A paged cache also
+    has `cache_tokens` as its engine prints it, those of them that requests can use, and how many requests of the
+    longest length fit at once.
     """
 
     device: str
@@ -35,6 +37,9 @@ class MemoryBudget:
     prompt_cache_bytes: int = 0
     reserve_bytes: int = 0
     ranges: tuple[tuple[str, int, int, str], ...] = ()
+    cache_tokens: int | None = None
+    usable_cache_tokens: int | None = None
+    max_concurrency: float | None = None
 
     @property
     def used_bytes(self) -> int:
