@@ -30,7 +30,7 @@ class AttentionLayer:
     """One layer that keeps keys and values: `window_tokens` None is full attention.
 
     `is_chunked`: the window is a chunk that starts anew (Llama 4) instead of sliding. `is_latent`: one compressed
-    vector of `key_length` stands for the keys and values of all heads (MLA); every rank of a split model keeps it whole.
+    vector of `key_length` stands for keys and values of all heads (MLA); every rank of a split model keeps it whole.
     `layer` is its number in the model; None where the layers that cache are spread evenly over it.
     """
 
