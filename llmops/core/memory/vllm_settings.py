@@ -1,0 +1,42 @@
+"""What decides the memory of a vLLM server: its settings, and what the engine takes for those that are not given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmops.core.version import Version
+
+
+@dataclass(frozen=True)
+class VllmSettings:
+    """The settings of one vLLM server; None is a setting that is not given, for which that version's default counts.
+
+    `device` is cuda, rocm, xpu or cpu. `max_model_len` and `max_num_batched_tokens` count tokens, `block_size` too.
+    `kv_memory_bytes` is `--kv-cache-memory-bytes`, for each card. `cache_dtype` is `--kv-cache-dtype`.
+    `draft_layers` counts attention layers of a speculative drafter like the model's own last one, `draft_tokens` what
+    it guesses in a step. `weights_rank_bytes` and `available_cache_bytes` are what a first boot printed for a card:
+    `Model loading took` and `Available KV cache memory`; they take the place of what is computed.
+    `async_scheduling` None is the version's own choice. `hybrid_cache` False is `--disable-hybrid-kv-cache-manager`.
+    """
+
+    version: Version | None = None
+    device: str = "cuda"
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    expert_parallel: bool = False
+    max_model_len: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    gpu_memory_utilization: float | None = None
+    kv_memory_bytes: int | None = None
+    cache_dtype: str = "auto"
+    dtype: str | None = None
+    block_size: int | None = None
+    enforce_eager: bool = False
+    prefix_caching: bool | None = None
+    async_scheduling: bool | None = None
+    hybrid_cache: bool = True
+    draft_layers: int = 0
+    draft_tokens: int = 0
+    weights_rank_bytes: int | None = None
+    available_cache_bytes: int | None = None
