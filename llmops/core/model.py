@@ -77,6 +77,14 @@ class TensorGroup:
 
 
 @dataclass(frozen=True)
+class LayerShape:
+    """The matrices that these layers have alike: (GGUF name without layer and `.weight`, dimensions, input first)."""
+
+    layers: tuple[int, ...]
+    matrices: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True)
 class ModelSpec:
     """A model as its own metadata describes it. Sizes in bytes, lengths in tokens or elements.
 
@@ -85,6 +93,7 @@ class ModelSpec:
     config.json because no weights were there). `data_type`, `quantization_method` and `cache_data_type` are a
     checkpoint's own words (bfloat16, fp8, ...); None where it has none. `encoder_weights_bytes` is the part of the
     weights that reads pictures or sound, `draft_layers` the layers that only guess next tokens and run when asked to.
+    `layer_shapes`: the matrices of every layer of the main model, alike ones together; () where no tensors were read.
     """
 
     reference: str
@@ -120,6 +129,7 @@ class ModelSpec:
     state_data_type: str | None = None
     encoder_weights_bytes: int = 0
     draft_layers: int = 0
+    layer_shapes: tuple[LayerShape, ...] = ()
 
     @property
     def cache_bytes_per_token(self) -> int:

@@ -11,6 +11,7 @@ from llmops.models.gguf_facts import Facts
 from llmops.models.gguf_families import attention_layers
 from llmops.models.gguf_file import GgufFile, Value, read_gguf_file
 from llmops.models.gguf_reader import Allowance, unreadable
+from llmops.models.gguf_shapes import layer_shapes
 from llmops.models.gguf_tensors import Weights, weigh
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def spec_of_files(path: str, files: tuple[GgufFile, ...]) -> ModelSpec:
         has_chat_template=facts.has("tokenizer.chat_template"),
         source_paths=tuple(file.path for file in files),
         tokenizer_merges=facts.items("tokenizer.ggml.merges"),
+        layer_shapes=layer_shapes(tensors, facts.layers),
     )
 
 
