@@ -1,0 +1,113 @@
+"""model.safetensors.index.json: which file holds which tensor, summed up by file, for the list can have 30 MB."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from llmops.models.gguf_reader import file_bytes, unreadable
+from llmops.models.json_file import AGAIN
+from llmops.models.json_stream import COMMA_OR_END, KEY, OPENING, JsonStream
+from llmops.models.safetensors import MAX_TENSORS
+
+if TYPE_CHECKING:
+    from llmops.host import Host
+
+MAX_INDEX_BYTES = 128 * 1024 * 1024
+MAX_FILES = 1_000
+MAX_MEMBERS = 256
+_B = rb"[ \t\r\n]*"
+_PAIR = re.compile(
+    _B + rb'"([^"\\\x00-\x1f]{1,512})"' + _B + rb":" + _B + rb'"([^"\\\x00-\x1f]{1,255})"' + _B + rb"([,}])"
+)
+_VALUE = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\[^\x00-\x1f]){0,1024}"|[-+.\w]{1,64}')
+_BLANKS = re.compile(_B)
+_TEXT = re.compile(_B + rb'"((?:[^"\\\x00-\x1f]|\\[^\x00-\x1f]){0,1024})"')
+
+
+class Listed(NamedTuple):
+    """What the index says of one file: its tensors, and the sum over their names that `FileTotals` has too."""
+
+    tensors: int
+    names: int
+
+
+def read_index(host: Host, path: str) -> dict[str, Listed]:
+    """The files by name, in the order of their first tensor; raises UnreadableInput or NoPermission."""
+    size = file_bytes(host, path)
+    if size > MAX_INDEX_BYTES:
+        raise unreadable(path, f"has {size} bytes; such a file has at most {MAX_INDEX_BYTES}", AGAIN)
+    stream = JsonStream(host, path, 0, size, "list of files")
+    found: dict[str, Listed] | None = None
+    delimiter = b"}" if stream.require(OPENING).group(1) else b","
+    for _ in range(MAX_MEMBERS):
+        if delimiter == b"}":
+            break
+        if stream.key() != "weight_map":
+            _pass_value(stream)
+        elif found is None:
+            found = _read_map(stream)
+        else:
+            raise unreadable(path, "names 'weight_map' twice", AGAIN)
+        delimiter = stream.require(COMMA_OR_END).group(1)
+    if delimiter != b"}":
+        raise unreadable(path, f"has more than {MAX_MEMBERS} members", AGAIN)
+    stream.require_end()
+    if not found:
+        raise unreadable(path, "lists no files: it has no 'weight_map'", AGAIN)
+    return found
+
+
+def _pass_value(stream: JsonStream) -> None:
+    """Pass over a text, a number or a flat object of these (`metadata`)."""
+    opening = stream.take(OPENING)
+    if opening is None:
+        stream.take(_BLANKS)
+        stream.require(_VALUE)
+        return
+    delimiter = b"}" if opening.group(1) else b","
+    for _ in range(MAX_MEMBERS):
+        if delimiter == b"}":
+            return
+        stream.require(KEY)
+        stream.take(_BLANKS)
+        stream.require(_VALUE)
+        delimiter = stream.require(COMMA_OR_END).group(1)
+    raise unreadable(stream.path, f"has an object of more than {MAX_MEMBERS} members beside its list of files", AGAIN)
+
+
+def _read_map(stream: JsonStream) -> dict[str, Listed]:
+    sums: dict[bytes, list[int]] = {}
+    tensors = 0
+    delimiter = b"}" if stream.require(OPENING).group(1) else b","
+    while delimiter == b",":
+        name, file, delimiter = _pair(stream)
+        tensors += 1
+        row = sums.get(file)
+        if row is None:
+            row = sums[file] = [0, 0]
+            if len(sums) > MAX_FILES:
+                raise unreadable(stream.path, f"lists more than {MAX_FILES} files", AGAIN)
+        row[0] += 1
+        row[1] += hash(name)
+        if tensors > MAX_TENSORS:
+            raise unreadable(stream.path, f"lists more than {MAX_TENSORS} tensors", AGAIN)
+    return {_file_name(stream, name): Listed(*row) for name, row in sums.items()}
+
+
+def _pair(stream: JsonStream) -> tuple[bytes, bytes, bytes]:
+    found = stream.take(_PAIR)
+    if found is not None:
+        name, file, delimiter = found.groups()
+        return name, file, delimiter
+    name = stream.key().encode("utf-8", "surrogatepass")
+    file = stream.decoded(stream.require(_TEXT).group(1)).encode("utf-8", "surrogatepass")
+    return name, file, stream.require(COMMA_OR_END).group(1)
+
+
+def _file_name(stream: JsonStream, name: bytes) -> str:
+    """A name in the directory of the index, never a way out of it."""
+    text = name.decode("utf-8", "replace")
+    if not text.isprintable() or "/" in text or not text.endswith(".safetensors") or len(text) > 255:
+        raise unreadable(stream.path, f"names {text[:100]!r}, which is no .safetensors file beside it", AGAIN)
+    return text
