@@ -19,8 +19,14 @@ BEGINNING = "/srv/beginning"
 SERVING_SECONDS = 60.0
 # What systemd itself writes there while it boots.
 NOT_OURS = frozenset({"/etc/machine-id", "/etc/.updated", "/etc/hostname", "/etc/resolv.conf"})
+_KEEP = """
+rm -rf {kept} && mkdir -p {kept} && cp -a /etc/systemd {kept}/systemd
+if test -e /etc/llmops; then cp -a /etc/llmops {kept}/llmops; fi
+if test -e {state}; then cp -a {state} {kept}/state; else mkdir {kept}/state && touch {kept}/no-state; fi
+"""
 _RESTORE = """
 find /etc/systemd -mindepth 1 -delete && cp -a {kept}/systemd/. /etc/systemd/
+rm -rf /etc/llmops && if test -e {kept}/llmops; then cp -a {kept}/llmops /etc/llmops; fi
 mkdir -p {state} && find {state} -mindepth 1 -delete && cp -a {kept}/state/. {state}/
 if test -e {kept}/no-state && ! mountpoint -q {state}; then rmdir {state}; fi
 """
@@ -33,7 +39,7 @@ class World:
 
     files: tuple[tuple[str, str], ...]
     command_line: tuple[str, ...]
-    published: tuple[int, int] | None
+    published: tuple[int, ...] | None
 
     def differences(self, other: World) -> list[str]:
         """What differs, for a person to read."""
@@ -75,10 +81,11 @@ class Bench:
         return done.stdout
 
     def serves(self) -> bool:
-        """Whether the engine answers."""
+        """Whether the engine answers, and what stands before it."""
         ask = f"import urllib.request as u; u.urlopen({self.engine.url!r}, timeout=5)"
         try:
             self.inside(f"/usr/bin/python3 -SE -c {shlex.quote(ask)} 2>&1")
+            self.inside(self.engine.settled)
         except AssertionError:
             return False
         return True
@@ -96,13 +103,14 @@ class Bench:
         """Every file below /etc with what it is."""
         return tuple((path, what) for path, what in files_of(self.machine, "/etc").items() if path not in NOT_OURS)
 
-    def published(self) -> tuple[int, int] | None:
-        """Slots and context of the plan that everybody reads."""
-        path = self.machine.path(f"{STATE}/applied-{self.engine.name}.json")
+    def published(self) -> tuple[int, ...] | None:
+        """The numbers of the plan that everybody reads."""
+        path = self.machine.path(f"{STATE}/applied-{self.engine.plan}.json")
         if not path.exists():
             return None
-        plan = json.loads(path.read_text(encoding="utf-8"))["data"]["plan"]
-        return int(plan["slots"]), int(plan["context_tokens_per_slot"])
+        part, *names = self.engine.plan_numbers
+        plan = json.loads(path.read_text(encoding="utf-8"))["data"][part]
+        return tuple(int(plan[name]) for name in names)
 
     def unfinished(self) -> bool:
         """Whether the journal of a change is there."""
@@ -110,11 +118,7 @@ class Bench:
 
     def keep(self, where: str = BEGINNING) -> None:
         """Keep the disk as it is now; from now on `restore` comes back to the beginning."""
-        self.inside(
-            f"rm -rf {where} && mkdir -p {where} && cp -a /etc/systemd {where}/systemd"
-            f" && if test -e {STATE}; then cp -a {STATE} {where}/state;"
-            f" else mkdir {where}/state && touch {where}/no-state; fi"
-        )
+        self.inside(_KEEP.format(state=STATE, kept=where))
 
     def restore_disk(self, where: str = BEGINNING) -> None:
         """The disk as it was kept."""
@@ -125,6 +129,7 @@ class Bench:
         self.restore_disk()
         unit = self.engine.unit
         self.inside(f"systemctl daemon-reload && systemctl reset-failed {unit} && systemctl restart {unit}")
+        self.inside(self.engine.restart)
         self.wait_until_serving()
 
     def llmops(self, *words: str, **specification: Any) -> Ran:

@@ -34,6 +34,8 @@ def new_bench(layers: Sequence[Path], engine: Path, model: Path) -> Iterator[New
         machine = Machine(name, CACHE / name, lower, engine, model.parent, path, wanted.programs)
         made.append(machine)
         machine.make_disk()
+        if wanted.install is not None:
+            wanted.install(machine)
         for path, text in wanted.files.items():
             machine.write(path, text.replace("@MODEL@", machine.model), wanted.modes.get(path, 0o644))
         machine.write(DRIVER, (INSIDE / "driver.py").read_text(encoding="utf-8"))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.systemd import ollama_machine
-from tests.systemd.machine import ENGINE_DIRECTORY
+from tests.systemd.haproxy import install_haproxy
+from tests.systemd.machine import ENGINE_DIRECTORY, Machine
 
 INSIDE = Path(__file__).parent / "inside"
 DRIVER = "/opt/faults/driver.py"
@@ -21,8 +23,10 @@ UNIT = "llama-server.service"
 class Engine:
     """An engine that serves from a unit of its own; `files` and `modes` are on the disk before the first boot.
 
-    `layer` makes a layer of the disk that holds it, `programs` is where the real llama-server lies inside, `settings`
-    is the shell command that prints with what $pid runs, one setting in a line.
+    `layer` makes a layer of the disk that holds it, `install` adds to the disk, `programs` is where the real
+    llama-server lies inside. Three shell commands: `settings` prints with what $pid runs, one setting in a line;
+    `settled` succeeds once nothing is between two states; `restart` is what a return to the beginning needs besides
+    the unit. `plan` names the published plan, `plan_numbers` the part of it and the numbers there.
     """
 
     name: str
@@ -33,6 +37,11 @@ class Engine:
     layer: Callable[[Path, Path, Path], Path] | None = None
     programs: str = ENGINE_DIRECTORY
     settings: str = "tr '\\0' '\\n' < /proc/$pid/cmdline"
+    install: Callable[[Machine], None] | None = None
+    settled: str = "true"
+    restart: str = "true"
+    plan: str = "llama-server"
+    plan_numbers: tuple[str, ...] = ("plan", "slots", "context_tokens_per_slot")
 
 
 @dataclass(frozen=True)
@@ -68,9 +77,9 @@ INSTANT_SERVER = Engine(
 )
 REAL_SERVER = Engine("llama-server", UNIT, {UNIT_PATH: unit_text(REAL)})
 
-FIRST = Subject("first apply", INSTANT_SERVER, tune(2))
-NEXT = Subject("next apply", INSTANT_SERVER, tune(3), before=(tune(2),))
-BACK = Subject("rollback", INSTANT_SERVER, ("rollback",), before=(tune(2),))
+FIRST = Subject("llama-server, first apply", INSTANT_SERVER, tune(2))
+NEXT = Subject("llama-server, next apply", INSTANT_SERVER, tune(3), before=(tune(2),))
+BACK = Subject("llama-server, rollback", INSTANT_SERVER, ("rollback",), before=(tune(2),))
 REAL_FIRST = Subject("first apply, real llama-server", REAL_SERVER, tune(2))
 OLLAMA = Engine(
     "ollama",
@@ -80,7 +89,51 @@ OLLAMA = Engine(
     layer=ollama_machine.ollama_layer,
     programs=ollama_machine.LIBRARY,
     settings="tr '\\0' '\\n' < /proc/$pid/environ | grep -E '^(OLLAMA|LLAMA)_' | sort; true",
+    plan="ollama",
 )
 OLLAMA_FIRST = Subject("first apply, Ollama stand-in over a real llama-server", OLLAMA, tune(2))
 IN_PHASES = (REAL_FIRST, OLLAMA_FIRST)
-MATRIX = (FIRST, NEXT, BACK)
+
+FRONT_UNIT = "llmops-front.service"
+LISTEN = "127.0.0.1:8000"
+# The limits that the HAProxy which really answers says of itself; nothing where none answers.
+_WORD = f"""
+import json, urllib.request
+with urllib.request.urlopen("http://{LISTEN}/llmops/front", timeout=5) as answer:
+    word = json.load(answer)
+print(json.dumps([word[name] for name in ("engine", "slots", "queue", "patience_seconds")]))
+"""
+# HAProxy hands over to a new process a moment after systemd has told it to.
+_SETTLED = f"""
+state=$(systemctl show {FRONT_UNIT} --property=ActiveState --value); sleep 0.3
+case $state in active|inactive|failed) ;; *) exit 1 ;; esac
+test $state != active || /usr/bin/python3 -SE -c {shlex.quote(_WORD)}
+"""
+_RESTART = f"""
+if test -e /etc/systemd/system/{FRONT_UNIT}; then systemctl restart {FRONT_UNIT}
+else systemctl stop {FRONT_UNIT} 2>/dev/null || true; fi
+"""
+FRONT = Engine(
+    "haproxy",
+    UNIT,
+    INSTANT_SERVER.files,
+    INSTANT_SERVER.modes,
+    settings=f"/usr/bin/python3 -SE -c {shlex.quote(_WORD)} 2>/dev/null || true",
+    install=install_haproxy,
+    settled=_SETTLED,
+    restart=_RESTART,
+    plan="haproxy",
+    plan_numbers=("front", "slots", "queue_requests"),
+)
+
+
+def front(queue: int) -> tuple[str, ...]:
+    """The front before the engine as its unit starts it: one slot of 4,096 tokens."""
+    wanted = ("--users", "1", "--slots", "1", "--context", "4096", "--queue", str(queue))
+    return ("apply", "--front", "haproxy", "--listen", LISTEN, *wanted, *FASTER)
+
+
+FRONT_FIRST = Subject("front, first apply", FRONT, front(3))
+FRONT_NEXT = Subject("front, next apply", FRONT, front(7), before=(front(3),))
+FRONT_BACK = Subject("front, rollback", FRONT, ("rollback",), before=(front(3),))
+MATRIX = (FIRST, NEXT, BACK, FRONT_FIRST, FRONT_NEXT, FRONT_BACK)

@@ -137,12 +137,10 @@ def short(step: str) -> str:
     return re.sub(r"llama-server\.service\.d(?=/|$)", "drop-ins", step)
 
 
-@pytest.mark.parametrize("subject", MATRIX, ids=lambda subject: subject.name.replace(" ", "-"))
+@pytest.mark.parametrize("subject", MATRIX, ids=lambda subject: re.sub(r"\W+", "-", subject.name))
 def test_killed_before_every_step(subject: Subject, benches: dict[str, Bench], new_bench: NewBench) -> None:
     bench = bench_for(subject.engine, benches, new_bench)
     matrix = Matrix(bench, subject)
     rows = matrix.rows()
-    title = (
-        f"{subject.engine.name}, {subject.name}: {len(rows)} steps, {len(set(matrix.whole.disks))} states of the disk"
-    )
+    title = f"{subject.name}: {len(rows)} steps, {len(set(matrix.whole.disks))} states of the disk"
     print(write(subject.name, table(title, rows), [subject.name for subject in MATRIX]))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from tests.systemd.conftest import absent
+from tests.systemd.haproxy import install_haproxy
 from tests.systemd.machine import Machine, wait_for
 from tests.systemd.observe import configuration
 
@@ -18,7 +15,6 @@ pytestmark = [pytest.mark.systemd, pytest.mark.timeout(1200)]
 
 Served = Callable[..., Machine]
 UNIT = "llmops-front.service"
-HAPROXY = "/usr/sbin/haproxy"
 LISTEN = "127.0.0.1:8000"
 # The engine as the test's own unit starts it: one slot of 4,096 tokens.
 PLAN = ("--users", "1", "--slots", "1", "--context", "4096")
@@ -33,19 +29,6 @@ with urllib.request.urlopen(request, timeout=300) as answer:
     lines = [line.strip() for line in answer if line.startswith(b"data: ")]
 print(len(lines), lines[-1].decode())
 """
-
-
-def install_haproxy(machine: Machine) -> None:
-    """This machine's own HAProxy with the libraries that the small disk lacks; both have the same release."""
-    program = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
-    if program is None:
-        absent("haproxy is not installed")
-    linked = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True).stdout
-    for path in (str(program), *re.findall(r"=> (/\S+)", linked)):
-        inside = machine.path(HAPROXY if path == program else path)
-        if not inside.exists():
-            inside.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(Path(path).resolve(), inside)
 
 
 @pytest.fixture
