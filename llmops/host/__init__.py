@@ -96,7 +96,7 @@ class Host(Protocol):
         ...
 
     def list_directory(self, path: PurePosixPath | str) -> tuple[str, ...]:
-        """Names in sorted order; FileNotFoundError where there is no directory."""
+        """Names in sorted order; FileNotFoundError where there is no directory, OSError where it holds too many."""
         ...
 
     def resolve(self, path: PurePosixPath | str) -> str:

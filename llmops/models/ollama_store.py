@@ -98,7 +98,9 @@ def _entries(host: Host, directory: PurePosixPath) -> tuple[str, ...]:
             f"{directory}: the model store may not be read by this user", hint="run it as root: sudo llmops ..."
         ) from problem
     except OSError as problem:
-        raise unreadable(str(directory), f"cannot be listed: {problem.strerror or problem}") from problem
+        raise unreadable(
+            str(directory), f"cannot be listed: {problem.strerror or problem}", "name the model: --model NAME"
+        ) from problem
 
 
 def holds(host: Host, store: str, name: OllamaName) -> bool:

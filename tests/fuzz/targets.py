@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 
 from llmops.core.errors import LlmopsError
 from llmops.host.local import LocalHost
-from llmops.models.gguf import read_gguf
+from llmops.models.gguf import read_gguf, spec_of_files
+from llmops.models.gguf_reader import unreadable
+from llmops.models.ollama_api import file_of_show, hidden_arrays, own_context_tokens
 from llmops.models.ollama_store import list_models, read_manifest, read_stored_model
-from tests.fuzz import gguf_inputs, store_inputs
+from tests.fuzz import gguf_inputs, show_inputs, store_inputs
 from tests.fuzz.limits import Outcome, peak_bytes, under_limits
 from tests.fuzz.trees import Entry, File, lay_out
 
@@ -83,4 +86,24 @@ STORE = Target(
     seeds=(*(b"\0" + seed for seed in store_inputs.SEEDS), b'\1{"num_ctx": 8192, "stop": ["a"]}'),
     read=_read_store,
 )
-TARGETS = {target.name: target for target in (GGUF, STORE)}
+
+
+def _read_show(root: Path, name: str) -> object:
+    """Everything that is made of an answer of /api/show."""
+    try:
+        document = json.loads((root / name).read_bytes())
+    except (ValueError, RecursionError):
+        raise unreadable(name, "is not JSON") from None
+    hidden = hidden_arrays(document)
+    file = file_of_show("m:latest", document, 0)
+    return hidden, own_context_tokens(document), spec_of_files("m:latest", (file,))
+
+
+SHOW = Target(
+    name="show",
+    cases=show_inputs.cases,
+    from_bytes=show_inputs.from_bytes,
+    seeds=show_inputs.SEEDS,
+    read=_read_show,
+)
+TARGETS = {target.name: target for target in (GGUF, STORE, SHOW)}

@@ -12,9 +12,13 @@ from tests.fuzz.targets import TARGETS, Case
 from tests.fuzz.trees import workplace
 
 SEEDS = Path(__file__).with_name("seeds")
-EXAMPLES = {"gguf": 600, "store": 300}
+EXAMPLES = {"gguf": 600, "store": 300, "show": 300}
 # What a run must have reached at least once: a strategy that is always refused at the door tests nothing.
-REACHED = {"gguf": {"read", "unreadable_input", "unknown_architecture"}, "store": {"read", "unreadable_input"}}
+REACHED = {
+    "gguf": {"read", "unreadable_input", "unknown_architecture"},
+    "store": {"read", "unreadable_input"},
+    "show": {"read", "unreadable_input", "unknown_architecture"},
+}
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -13,7 +13,7 @@ import pytest
 
 from llmops.core.errors import UnreadableInput
 from llmops.host import FileStatus
-from llmops.host.local import LocalHost
+from llmops.host.local import LocalHost, files
 from llmops.models.gguf import MAX_PARTS, read_gguf
 from llmops.models.gguf_reader import MAX_HEADER_BYTES, MAX_STRINGS, MAX_TENSORS
 from llmops.models.ollama_store import MAX_ENTRIES, MAX_MANIFEST_BYTES, list_models
@@ -21,7 +21,7 @@ from tests.doubles import gguf_files as made
 from tests.fuzz import store_inputs as stored
 from tests.fuzz.limits import peak_bytes, under_limits
 from tests.fuzz.targets import STORE
-from tests.fuzz.trees import Entry, File, Link, lay_out
+from tests.fuzz.trees import Entry, File, Link, lay_out, workplace
 
 HOST = LocalHost()
 ASTRAL = "\N{GRINNING FACE}"  # one such letter makes Python keep four bytes for every letter of the text
@@ -144,6 +144,17 @@ def test_links_in_circles_do_not_multiply_a_store(tmp_path: Path) -> None:
     lay_out(tmp_path, tree)
     assert under_limits(lambda: list_models(HOST, str(tmp_path / "store"))).kind == "read"
     assert len(list_models(HOST, str(tmp_path / "store"))) <= MAX_ENTRIES
+
+
+def test_a_store_directory_with_fifty_thousand_files() -> None:
+    with workplace() as root:
+        directory = root / "store/manifests/registry.ollama.ai/library/m"
+        directory.mkdir(parents=True)
+        for number in range(50_000):
+            (directory / f"{number:05}").touch()
+        said = refusal(lambda: list_models(HOST, str(root / "store")))
+        assert said == f"{directory}: cannot be listed: holds more than {files.MAX_ENTRIES} entries"
+        assert peak_bytes(lambda: list_models(HOST, str(root / "store"))) < 4 * 2**20
 
 
 @pytest.mark.parametrize(

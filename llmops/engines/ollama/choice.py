@@ -177,7 +177,10 @@ def _show(host: Host, in_force: InForce, name: OllamaName, *, verbose: bool) -> 
     except (ConnectionError, TimeoutError):
         return None
     except (ValueError, RecursionError):
-        raise UnreadableInput(f"{in_force.url}/api/show answered something that is not JSON") from None
+        raise UnreadableInput(
+            f"{in_force.url}/api/show answered something that is not JSON",
+            hint=f"is it Ollama that listens there? try: curl {in_force.url}/api/version",
+        ) from None
     return document if isinstance(document, dict) else None
 
 

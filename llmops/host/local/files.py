@@ -8,11 +8,14 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from llmops.host import FileStatus
 
 DIRECTORY_MODE = 0o755
+# Four times the entries of any directory that llmops has a use for; a stranger may have filled one without end.
+MAX_ENTRIES = 16_384
 TEMPORARY_SUFFIX = ".llmops-new"
 _KINDS = (
     (stat.S_ISREG, "file"),
@@ -54,8 +57,12 @@ def status(path: str) -> FileStatus:
 
 
 def list_directory(path: str) -> tuple[str, ...]:
-    """Names in sorted order."""
-    return tuple(sorted(entry.name for entry in Path(path).iterdir()))
+    """Names in sorted order; OSError for a directory that holds more than MAX_ENTRIES."""
+    with os.scandir(path) as entries:
+        names = [entry.name for entry in islice(entries, MAX_ENTRIES + 1)]
+    if len(names) > MAX_ENTRIES:
+        raise OSError(errno.EFBIG, f"holds more than {MAX_ENTRIES} entries", path)
+    return tuple(sorted(names))
 
 
 def resolve(path: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 from llmops.core.errors import NoPermission, UnreadableInput, UsageError
 from llmops.models import ollama_store as store
 from llmops.models import read_model
+from llmops.models.gguf_file import Skipped
 from llmops.models.ollama_api import file_of_show, hidden_arrays
 from llmops.models.ollama_names import parse_name
 from tests.doubles import gguf_files as made
@@ -206,9 +207,25 @@ def test_what_the_api_says_is_read_like_a_file() -> None:
         {"model_info": {}, "tensors": []},
         {**show(), "tensors": [{"name": "a", "type": "Q4_K", "shape": [-1]}]},
         {**show(), "tensors": [{"name": "a", "type": "NEW", "shape": [1]}]},
+        {**show(), "tensors": [{"name": "a", "type": "Q4_K", "shape": [True]}]},
+        {**show(), "tensors": [{"name": "a", "type": "Q4_K", "shape": [100]}]},
+        {**show(), "tensors": [{"name": "a", "type": "F16", "shape": [2**31]}]},
+        {**show(), "tensors": [{"name": "a", "type": "F16", "shape": [2**30] * 4}]},
+        {**show(), "tensors": [{"name": "a" * 64, "type": "F16", "shape": [1]}]},
         {**show(), "tensors": ["x"]},
+        show(**{"k" * 2_000: 1}),
+        show(**{f"k{number}": 1 for number in range(20_000)}),
+        show(**{f"k{number}": "x" * 4_096 for number in range(1_100)}),
     ],
 )
 def test_answers_that_describe_no_model(document: object) -> None:
-    with pytest.raises(UnreadableInput):
+    with pytest.raises(UnreadableInput) as refused:
         file_of_show("small", document, 100)
+    assert refused.value.message.startswith("small: /api/show ")
+    assert len(refused.value.message) < 300
+    assert refused.value.hint == "run llmops as root: it reads the file itself"
+
+
+@pytest.mark.parametrize("value", ["x" * 4_097, [0] * 1_025, ["a"], [None], {"a": 1}, 2**64, float("nan"), [2**64]])
+def test_values_that_no_file_holds_are_passed_over(value: object) -> None:
+    assert isinstance(file_of_show("small", show(odd=value), 100).metadata["odd"], Skipped)

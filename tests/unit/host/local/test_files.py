@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -103,6 +106,22 @@ def test_absent_things_raise_what_python_raises(tmp_path: Path) -> None:
             ask(tmp_path / "absent")
     with pytest.raises(NotADirectoryError):
         HOST.list_directory(__file__)
+
+
+def test_a_directory_that_somebody_filled_is_not_listed_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for the million entries that no test makes: it fails where a reader goes on."""
+    seen = 0
+
+    def entries() -> Iterator[SimpleNamespace]:
+        nonlocal seen
+        for number in range(1_000_000):
+            seen += 1
+            yield SimpleNamespace(name=f"{number:07}")
+
+    monkeypatch.setattr(os, "scandir", lambda path: contextlib.nullcontext(entries()))
+    with pytest.raises(OSError, match="holds more than 16384 entries"):
+        HOST.list_directory("/srv/full")
+    assert seen == files.MAX_ENTRIES + 1
 
 
 def test_a_file_that_is_already_so_is_left_alone(tmp_path: Path) -> None:
