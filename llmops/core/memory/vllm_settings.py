@@ -12,11 +12,12 @@ class VllmSettings:
     """The settings of one vLLM server; None is a setting that is not given, for which that version's default counts.
 
     `device` is cuda, rocm, xpu or cpu. `max_model_len` and `max_num_batched_tokens` count tokens, `block_size` too.
-    `kv_memory_bytes` is `--kv-cache-memory-bytes`, for each card. `cache_dtype` is `--kv-cache-dtype`.
-    `draft_layers` counts attention layers of a speculative drafter like the model's own last one, `draft_tokens` what
-    it guesses in a step. `weights_rank_bytes` and `available_cache_bytes` are what a first boot printed for a card:
-    `Model loading took` and `Available KV cache memory`; they take the place of what is computed.
-    `async_scheduling` None is the version's own choice. `hybrid_cache` False is `--disable-hybrid-kv-cache-manager`.
+    `kv_memory_bytes` is `--kv-cache-memory-bytes`, for each card; `cache_dtype` is `--kv-cache-dtype`,
+    `mamba_state_dtype` is `--mamba-ssm-cache-dtype`. `draft_layers` counts attention layers of a speculative drafter
+    like the model's own largest one, `draft_tokens` what it guesses in a step. `weights_rank_bytes` and
+    `available_cache_bytes` are what a first boot printed for a card: `Model loading took` and `Available KV cache
+    memory`; they take the place of what is computed. `async_scheduling` None is the version's own choice.
+    `hybrid_cache` False is `--disable-hybrid-kv-cache-manager`.
     """
 
     version: Version | None = None
@@ -38,5 +39,6 @@ class VllmSettings:
     hybrid_cache: bool = True
     draft_layers: int = 0
     draft_tokens: int = 0
+    mamba_state_dtype: str | None = None
     weights_rank_bytes: int | None = None
     available_cache_bytes: int | None = None

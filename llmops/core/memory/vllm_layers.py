@@ -1,0 +1,196 @@
+"""What one layer of a model keeps in vLLM's pages on one card: bytes of a token, tokens of a block, a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from llmops.core.errors import UnknownArchitecture, UsageError
+from llmops.core.memory.vllm_defaults import block_tokens, caches_prefixes
+from llmops.core.memory.vllm_facts import (
+    AUTO_CACHE_FOLLOWS_CHECKPOINT,
+    CHECKPOINT_STATE_KINDS,
+    CHUNKED_STATE_KINDS,
+    LATENT_STATE_ALIGNMENT,
+    UNRULED_ARCHITECTURES,
+)
+from llmops.core.memory.vllm_settings import VllmSettings
+from llmops.core.model import AttentionLayer, ModelSpec, StateLayer
+
+# vllm/v1/kv_cache_interface.py and the backends' customize_spec: (eighths of a byte for each element, bytes for each
+# head and each of keys and values).
+CACHE_TYPES: dict[str, tuple[float, int]] = {
+    **dict.fromkeys(("bfloat16", "float16", "bf16", "fp16"), (16, 0)),
+    **dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla"), (8, 0)),
+    **dict.fromkeys(("int8_per_token_head", "fp8_per_token_head"), (8, 4)),
+    "int4_per_token_head": (4, 4),
+    # 4-bit data and one byte of scale for 16 elements.
+    **dict.fromkeys(("nvfp4", "nvfp4_4over6"), (4.5, 0)),
+}
+# Rows of DeepSeek's packed caches, whatever the length of the latent vector (vllm/v1/attention/backends/mla).
+PACKED_LATENT_BYTES = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
+LATENT_TYPES = ("bfloat16", "float16", "bf16", "fp16", "fp8", "fp8_e4m3", "fp8_e5m2", *PACKED_LATENT_BYTES)
+# A key of the indexer: one byte for each element and a scale of four bytes for 128 (deepseek_v2.py).
+INDEX_SCALE_ELEMENTS, INDEX_SCALE_BYTES = 128, 4
+DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+# vllm/model_executor/layers/mamba/mamba_utils.py: what `auto` is for the recurrent part; others take the model's type.
+STATE_DTYPES = {"kimi_delta": "float32"}
+ARCHITECTURE_STATE_DTYPES = {"nemotron_h": "float32"}
+# Positions of a convolution before the current one; a guess of more tokens keeps as many more.
+CONVOLUTION_POSITIONS = 3
+
+
+@dataclass(frozen=True)
+class CacheLayer:
+    """One layer's share of a page table on one card.
+
+    `kind` is full, window, chunked, latent or state; `window_tokens` is the window or chunk. `token_bytes` is 0 for a
+    state, which takes `state_blocks` pages of `page_bytes` for each request instead.
+    """
+
+    kind: str
+    token_bytes: int
+    block_tokens: int
+    page_bytes: int
+    window_tokens: int | None = None
+    state_blocks: int = 0
+    layer: int | None = None
+
+
+def cache_layers(model: ModelSpec, settings: VllmSettings) -> tuple[CacheLayer, ...]:
+    """All caching layers on one rank of a tensor-parallel group, before pages are made equal.
+
+    Raise UnknownArchitecture where no rule covers the model or the cache type, UsageError where heads do not divide.
+    """
+    if model.architecture in UNRULED_ARCHITECTURES:
+        raise _unruled(f"the cache of {model.architecture} in vLLM")
+    block = block_tokens(model, settings)
+    attention = tuple(
+        _attention_layer(layer, _token_bytes(position, model, settings), block)
+        for position, layer in enumerate(model.attention_layers)
+    )
+    attention += draft_layers(attention, settings)
+    if not model.state_layers:
+        return attention
+    return _with_states(model, settings, attention)
+
+
+def draft_layers(attention: tuple[CacheLayer, ...], settings: VllmSettings) -> tuple[CacheLayer, ...]:
+    """The layers of a speculative drafter: as the model's largest, with every token kept."""
+    if not settings.draft_layers:
+        return ()
+    largest = max(attention, key=lambda layer: layer.token_bytes)
+    kind = "latent" if largest.kind == "latent" else "full"
+    return (replace(largest, kind=kind, window_tokens=None, layer=None),) * settings.draft_layers
+
+
+def is_index_key(layers: tuple[AttentionLayer, ...], position: int) -> bool:
+    """Whether this entry is the indexer's key of the latent layer before it."""
+    before = layers[position - 1] if position else None
+    layer = layers[position]
+    return before is not None and layer.is_latent and layer.layer is not None and before.layer == layer.layer
+
+
+def _attention_layer(layer: AttentionLayer, token_bytes: int, block: int) -> CacheLayer:
+    if layer.is_latent:
+        kind = "latent"
+    elif layer.window_tokens is None:
+        kind = "full"
+    else:
+        kind = "chunked" if layer.is_chunked else "window"
+    return CacheLayer(kind, token_bytes, block, token_bytes * block, layer.window_tokens, layer=layer.layer)
+
+
+def _token_bytes(position: int, model: ModelSpec, settings: VllmSettings) -> int:
+    """Bytes of one token in one entry of the layers, on one rank; a latent vector is whole on every rank."""
+    cache_type = resolved_cache_type(model, settings)
+    layer = model.attention_layers[position]
+    if is_index_key(model.attention_layers, position):
+        return layer.key_length + layer.key_length // INDEX_SCALE_ELEMENTS * INDEX_SCALE_BYTES
+    if layer.is_latent:
+        return _latent_bytes(layer, cache_type, settings)
+    eighths, head_bytes = _known_type(cache_type, settings)
+    heads = heads_on_rank(layer.kv_heads, settings.tensor_parallel)
+    return heads * (int((layer.key_length + layer.value_length) * eighths) // 8 + 2 * head_bytes)
+
+
+def _latent_bytes(layer: AttentionLayer, cache_type: str, settings: VllmSettings) -> int:
+    if layer.window_tokens is not None or cache_type not in (*LATENT_TYPES, "model"):
+        raise _unruled(f"a latent cache of type {cache_type} with window {layer.window_tokens}")
+    if cache_type in PACKED_LATENT_BYTES:
+        return PACKED_LATENT_BYTES[cache_type]
+    return int(layer.key_length * _known_type(cache_type, settings)[0]) // 8
+
+
+def _known_type(cache_type: str, settings: VllmSettings) -> tuple[float, int]:
+    if cache_type == "model":
+        return 8 * DTYPE_BYTES.get(settings.dtype or "", 2), 0
+    if cache_type not in CACHE_TYPES:
+        raise _unruled(f"cache type {cache_type}")
+    return CACHE_TYPES[cache_type]
+
+
+def resolved_cache_type(model: ModelSpec, settings: VllmSettings) -> str:
+    """`auto` is the model's own 16-bit type, written `model`, or what a ModelOpt checkpoint asks for."""
+    if settings.cache_dtype != "auto":
+        return settings.cache_dtype
+    asked = model.cache_data_type if (model.quantization_method or "").startswith("modelopt") else None
+    return asked if asked in CACHE_TYPES and AUTO_CACHE_FOLLOWS_CHECKPOINT.at(settings.version) else "model"
+
+
+def heads_on_rank(kv_heads: int, ranks: int) -> int:
+    """Key-value heads on one rank: divided, or one copied to several; UsageError where neither works."""
+    if kv_heads >= ranks and kv_heads % ranks == 0:
+        return kv_heads // ranks
+    if kv_heads < ranks and ranks % kv_heads == 0:
+        return 1
+    raise UsageError(
+        f"{kv_heads} key-value heads cannot be divided over {ranks} cards",
+        hint="choose a tensor parallel size that divides the heads or is a multiple of them",
+    )
+
+
+def _with_states(model: ModelSpec, settings: VllmSettings, attention: tuple[CacheLayer, ...]) -> tuple[CacheLayer, ...]:
+    """States and attention share pages: the attention's block grows until a page holds a state; states are padded."""
+    states = tuple(_state_layer(layer, model, settings) for layer in model.state_layers)
+    if not attention:
+        return states
+    token = max(layer.token_bytes for layer in attention)
+    largest = max(state.page_bytes for state in states)
+    unit = attention[0].block_tokens
+    if any(layer.kind == "latent" for layer in attention):
+        unit = max(unit, LATENT_STATE_ALIGNMENT.at(settings.version))
+    block = max(attention[0].block_tokens, unit * -(-largest // (unit * token)))
+    page = block * token
+    grown = tuple(replace(one, block_tokens=block, page_bytes=block * one.token_bytes) for one in attention)
+    return grown + tuple(replace(state, page_bytes=page, block_tokens=block) for state in states)
+
+
+def _state_layer(layer: StateLayer, model: ModelSpec, settings: VllmSettings) -> CacheLayer:
+    ranks = settings.tensor_parallel
+    convolution = -(-layer.convolution_elements // ranks)
+    convolution += convolution // CONVOLUTION_POSITIONS * settings.draft_tokens
+    base = DTYPE_BYTES.get(settings.dtype or "", 2)
+    recurrent = -(-layer.recurrent_elements // ranks) * _state_bytes(layer, model, settings, base)
+    return CacheLayer(
+        "state", 0, 0, convolution * base + recurrent, state_blocks=_state_blocks(layer, model, settings),
+        layer=layer.layer,
+    )  # fmt: skip
+
+
+def _state_bytes(layer: StateLayer, model: ModelSpec, settings: VllmSettings, base: int) -> int:
+    asked = settings.mamba_state_dtype or model.state_data_type
+    asked = asked or ARCHITECTURE_STATE_DTYPES.get(model.architecture) or STATE_DTYPES.get(layer.kind)
+    return DTYPE_BYTES.get(asked or "", base)
+
+
+def _state_blocks(layer: StateLayer, model: ModelSpec, settings: VllmSettings) -> int:
+    """Pages of one request in one layer: the running state, one for each guessed token, and those kept for reuse."""
+    if not caches_prefixes(model, settings):
+        return 1 + settings.draft_tokens
+    if layer.kind in CHUNKED_STATE_KINDS.at(settings.version):
+        raise _unruled(f"prefix caching of {layer.kind} states in vLLM {settings.version}", "switch prefix caching off")
+    return 2 + settings.draft_tokens + (1 if layer.kind in CHECKPOINT_STATE_KINDS.at(settings.version) else 0)
+
+
+def _unruled(what: str, hint: str = "give --kv-memory-bytes and read the tokens from the engine's log") -> Exception:
+    return UnknownArchitecture(f"llmops has no rule for {what}", hint=hint)
