@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 
 BITS = {"F4": 4, "F6_E2M3": 6, "F8_E4M3": 8, "U8": 8, "I8": 8, "BF16": 16, "F16": 16, "I32": 32, "F32": 32, "I64": 64}
-Shapes = dict[str, tuple[str, tuple[int, ...]]]
+Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
 
 
 def stored_bytes(data_type: str, shape: Sequence[int]) -> int:

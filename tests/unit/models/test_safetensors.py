@@ -52,7 +52,8 @@ def test_experts_are_one_kind(tmp_path: Path) -> None:
     tensors: made.Shapes = {
         f"model.layers.{layer}.mlp.experts.{n}.up_proj.weight": ("F8_E4M3", (4, 4)) for layer in (0, 1) for n in (0, 10)
     }
-    tensors = tensors | {
+    tensors = {
+        **tensors,
         "model.layers.0.mlp.experts.gate_up_proj": ("BF16", (2, 4, 4)),
         "x.shared_experts.0.w": ("F16", (2,)),
     }
