@@ -22,7 +22,8 @@ _STAYS_UP_SECONDS = 3.0  # an engine that refuses its arguments ends within one
 def undo(host: MutableHost, checkpoint: Checkpoint, *, at_boot: bool, ready: Callable[[], bool] | None = None) -> None:
     """Bring files and unit back to what they were; raise RollbackFailed naming what could not be.
 
-    At boot only the files: the unit is started afterwards by the boot itself, with what it then reads.
+    At boot only the files: the unit is started afterwards by the boot itself, with what it then reads. One that was
+    switched off for the next boot is not among what this boot starts, so its start is asked for.
     """
     try:
         edited = _restore(host, checkpoint, at_boot=at_boot)
@@ -32,7 +33,7 @@ def undo(host: MutableHost, checkpoint: Checkpoint, *, at_boot: bool, ready: Cal
             hint=f"the old files are in {store.JOURNAL_PATH}; try again: llmops rollback --recover",
         ) from problem
     kept = store.keep_not_undone(host, checkpoint) if edited else None
-    failure = None if at_boot else _bring_back(host, checkpoint, ready)
+    failure = _start_later(host, checkpoint) if at_boot else _bring_back(host, checkpoint, ready)
     store.remove_journal(host)
     if kept is not None:
         raise RollbackFailed(
@@ -104,6 +105,16 @@ def _restore_file(host: MutableHost, checkpoint: Checkpoint, change: Change) -> 
     if name in checkpoint.disable:
         systemd.enable(host, name)
     return True
+
+
+def _start_later(host: MutableHost, checkpoint: Checkpoint) -> LlmopsError | None:
+    unit = checkpoint.unit
+    if unit.ran and unit.name in checkpoint.disable:
+        try:
+            systemd.start_later(host, unit.name)
+        except LlmopsError as problem:
+            return problem
+    return None
 
 
 def _bring_back(host: MutableHost, checkpoint: Checkpoint, ready: Callable[[], bool] | None) -> LlmopsError | None:

@@ -149,6 +149,11 @@ def start(host: MutableHost, unit: str) -> None:
     _change(host, "start", unit)
 
 
+def start_later(host: MutableHost, unit: str) -> None:
+    """Ask for the start of a unit and do not wait for it: for one that what runs now must end before."""
+    _change(host, "start", "--no-block", unit)
+
+
 def stop(host: MutableHost, unit: str) -> None:
     """Stop a unit and wait for its end."""
     _change(host, "stop", unit)

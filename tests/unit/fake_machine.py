@@ -84,6 +84,7 @@ class FakeMachine(Unused):
 
     `comes_up` decides whether a unit with these words starts. `stop_at` counts changes (writes, removals, commands):
     at that one `failure` is raised, after the change when `after` is set; Killed also ends all later ones.
+    `booting` are the units that a boot starts.
     """
 
     files: dict[str, FakeFile] = field(default_factory=dict)
@@ -93,6 +94,7 @@ class FakeMachine(Unused):
     comes_up: Callable[[tuple[str, ...]], bool] = lambda _words: True
     uid: int = 0
     programs: set[str] = field(default_factory=lambda: {"systemctl", "journalctl"})
+    booting: set[str] = field(default_factory=set)
     stop_at: int | None = None
     failure: BaseException | None = None
     after: bool = False
@@ -233,6 +235,8 @@ class FakeMachine(Unused):
             if f"{UNIT_DIRECTORY}/{unit}" not in self.files:
                 return 1
             self.enabled.add(unit)
+        elif words[1:3] == ("start", "--no-block"):
+            self.booting.add(unit)
         elif verb == "disable":
             self.enabled.discard(unit)
         elif verb not in {"reset-failed", "reload-or-restart"}:
@@ -271,6 +275,7 @@ class FakeMachine(Unused):
         """Everything that runs is gone, systemd reads the disk, enabled units are not started yet."""
         self.revive()
         self.running, self.failed = {}, set()
+        self.booting = set(self.enabled)
         self.reload()
 
     def world(self) -> tuple[Any, ...]:

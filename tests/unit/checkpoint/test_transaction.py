@@ -199,6 +199,35 @@ def test_a_run_killed_with_the_machine_is_recovered_at_boot(name: str, step: int
     assert checkpoint.JOURNAL_PATH not in host.files
 
 
+def uninstall(host: FakeMachine) -> Checkpoint:
+    """The rollback of a change that made the unit itself."""
+    state = systemd.state(host, UNIT)
+    change = checkpoint.read_change(host, FRAGMENT, None, None)
+    assert change is not None
+    return Checkpoint(
+        identifier=checkpoint.next_identifier(host),
+        kind="rollback",
+        engine="llama-server",
+        unit=UnitBefore(UNIT, state.exists, state.active_state, UNIT in host.enabled, state.invocation_id),
+        started_at_seconds=host.now(),
+        changes=(change,),
+        disable=(UNIT,),
+    )
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_a_unit_that_was_switched_off_is_started_by_the_boot_that_takes_this_back(step: int) -> None:
+    """What a boot starts is settled before the recovery runs."""
+    host = machine()
+    host.stop_at, host.failure = step, Killed()
+    with pytest.raises(Killed):
+        checkpoint.carry_out(host, uninstall(host), None, lambda: systemd.stop(host, UNIT))
+    host.boot()
+    assert checkpoint.recover(host, at_boot=True) is not None or step == 0
+    assert UNIT in host.enabled
+    assert UNIT in host.booting
+
+
 @given(st.sampled_from(EVERY_STEP), st.integers(0, 12), st.booleans())
 def test_a_recovery_that_is_killed_is_finished_by_the_next(where: tuple[str, int], second: int, after: bool) -> None:
     name, step = where
