@@ -1,41 +1,131 @@
-"""How fast graphics cards read and compute, one alone or several that hold a model's layers one after the other."""
+"""How fast graphics cards read and compute: one alone, several in a row, or several that share each layer."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from llmops.core.card_specifications import APPLE, GDDR, HBM, SHARED, specification
 from llmops.core.hardware import Bandwidth, Gpu
+from llmops.core.throughput_classes import SpeedClass, Triple, card_class
 
-# Low, likely and high.
-Triple = tuple[float, float, float]
-
-# Matrix operations per byte of memory bandwidth in prefill: 45 to 103 on 20 published cards of 256 to 1008 GB/s.
-GPU_OPERATIONS_PER_BYTE: Triple = (30.0, 70.0, 150.0)
-# Assumed for a card that does not say its bus: the slowest card with 8 GB in common use, and a middle one.
+# Assumed for a card that neither says its bus nor has a known name: the slowest with 8 GB in common use, a middle one.
 ASSUMED_GPU_BANDWIDTH: Triple = (200e9, 350e9, 900e9)
 # Graphics that share the memory of the processor reach at least what the processor measured, at most twice as much:
 # the processor's cores alone often cannot fill the bus.
 SHARED_RANGE: Triple = (1.0, 1.3, 2.0)
 # Assumed for shared memory that was not measured: a laptop's two channels, and the widest buses (GB10, gfx1151).
 ASSUMED_SHARED_BANDWIDTH: Triple = (60e9, 150e9, 273e9)
+# Stacked memory by compute capability (V100, A100, H100, B200) and by AMD's architecture; all other cards have GDDR.
+_HBM_CAPABILITIES = frozenset({(6, 0), (7, 0), (8, 0), (9, 0), (10, 0), (10, 3)})
+_HBM_ARCHITECTURES = frozenset({"gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"})
+# Of a card that says neither: no graphics memory is this fast so far.
+_HBM_BYTES_PER_SECOND = 1.85e12
+# Two exchanges per layer between cards that share it: over PCIe through the host, likely, over NVLink.
+EXCHANGES_PER_LAYER = 2
+EXCHANGE_SECONDS: Triple = (60e-6, 22e-6, 7e-6)
+# What sharing a layer leaves of each card's rates: the parts are smaller, and each waits for the slowest.
+SHARING: Triple = (0.7, 0.88, 1.0)
+# Pieces of a prompt run through a row of cards like through a pipe, at most so many at once (2048 / 512 tokens).
+PIPE_DEPTH = 4
 
 
-def card_rates(gpus: tuple[Gpu, ...], host: Bandwidth | None = None) -> tuple[Triple, Triple, str]:
-    """Bytes read and matrix operations done per second, and where the figures come from.
+@dataclass(frozen=True)
+class CardRates:
+    """Bytes and matrix operations per second that the cards reach, low, likely, high, and where the figures come from.
+
+    `exchange_seconds` is what cards that share each layer add to every layer of a step.
+    """
+
+    bandwidth: Triple
+    operations: Triple
+    speed_class: SpeedClass
+    source: str
+    exchange_seconds: Triple = (0.0, 0.0, 0.0)
+
+
+def card_rates(
+    gpus: tuple[Gpu, ...],
+    host: Bandwidth | None = None,
+    *,
+    engine: str = "llama-server",
+    tensor_parallel: int = 1,
+    eager: bool = False,
+) -> CardRates:
+    """What the cards reach in decode and prefill.
 
     Every token passes through the layers of one card after the other, so the times add up: a card takes its share of
-    the model (as large as its share of the free memory, llama.cpp's default split) divided by its bandwidth.
+    the model (as large as its share of the free memory, llama.cpp's default split) divided by its bandwidth. Layers
+    split over cards add room, not speed. `tensor_parallel` cards share each layer and wait for the slowest.
     """
+    each = [_one_card(gpu, host, engine, eager=eager) for gpu in gpus]
+    if tensor_parallel > 1:
+        return _together(each, tensor_parallel)
     shares = _shares(gpus)
-    rates = [_rate(gpu, host) for gpu in gpus]
-    low, likely, high = (
-        1.0 / sum(share / rate[end] for share, (rate, _) in zip(shares, rates, strict=True)) for end in range(3)
-    )
-    bandwidths = (low, likely, high)
-    first, second, third = (rate * each for rate, each in zip(bandwidths, GPU_OPERATIONS_PER_BYTE, strict=True))
-    sources = dict.fromkeys(source for _, source in rates)
-    source = " and ".join(sources)
+    source = " and ".join(dict.fromkeys(rates.source for rates in each))
     if len(gpus) > 1:
         source += f", each of {len(gpus)} cards with its share of the layers"
-    return bandwidths, (first, second, third), source
+    low, likely, high = _in_a_row(shares, [rates.operations for rates in each])
+    pipe = 1 if engine == "vllm" else min(len(gpus), PIPE_DEPTH)
+    slowest = max(zip(shares, each, strict=True), key=lambda pair: pair[0] / pair[1].bandwidth[1])[1]
+    bandwidth = _in_a_row(shares, [rates.bandwidth for rates in each])
+    return CardRates(bandwidth, (low, likely, high * pipe), slowest.speed_class, source)
+
+
+def known_bandwidth(gpu: Gpu) -> int | None:
+    """Bytes per second that the card says or that are published for its name."""
+    if gpu.bandwidth_bytes_per_second:
+        return gpu.bandwidth_bytes_per_second
+    published = specification(gpu)
+    return published.bytes_per_second if published else None
+
+
+def memory_kind(gpu: Gpu) -> str:
+    """gddr, hbm, shared or apple: what decides how much of the bandwidth one stream can use."""
+    published = specification(gpu)
+    if published is not None:
+        return published.memory
+    if gpu.name.lower().startswith("apple"):
+        return APPLE
+    if gpu.unified:
+        return SHARED
+    if gpu.compute_capability is not None:
+        return HBM if gpu.compute_capability in _HBM_CAPABILITIES else GDDR
+    if gpu.architecture is not None:
+        return HBM if gpu.architecture in _HBM_ARCHITECTURES else GDDR
+    return HBM if (gpu.bandwidth_bytes_per_second or 0) >= _HBM_BYTES_PER_SECOND else GDDR
+
+
+def _one_card(gpu: Gpu, host: Bandwidth | None, engine: str, *, eager: bool) -> CardRates:
+    speed_class = card_class(engine, memory_kind(gpu), eager=eager)
+    (low, likely, high), source = _bus(gpu, host)
+    shares = speed_class.bandwidth_share
+    reached = (low * shares[0], likely * shares[1], high * shares[2])
+    published = specification(gpu)
+    if published is not None and published.operations_per_second:
+        first, second, third = (published.operations_per_second * share for share in speed_class.operations_share)
+    else:
+        first, second, third = (
+            bus * each for bus, each in zip((low, likely, high), speed_class.operations_per_byte, strict=True)
+        )
+    return CardRates(reached, (first, second, third), speed_class, source)
+
+
+def _in_a_row(shares: tuple[float, ...], rates: list[Triple]) -> Triple:
+    low, likely, high = (
+        1.0 / sum(share / rate[end] for share, rate in zip(shares, rates, strict=True)) for end in range(3)
+    )
+    return low, likely, high
+
+
+def _together(each: list[CardRates], count: int) -> CardRates:
+    slowest = min(each, key=lambda rates: rates.bandwidth[1])
+    bandwidth, operations = (
+        (rate[0] * SHARING[0] * count, rate[1] * SHARING[1] * count, rate[2] * SHARING[2] * count)
+        for rate in (slowest.bandwidth, slowest.operations)
+    )
+    low, likely, high = (EXCHANGES_PER_LAYER * seconds for seconds in EXCHANGE_SECONDS)
+    source = f"{slowest.source}, {count} cards that share each layer"
+    return CardRates(bandwidth, operations, slowest.speed_class, source, (low, likely, high))
 
 
 def _shares(gpus: tuple[Gpu, ...]) -> tuple[float, ...]:
@@ -47,10 +137,12 @@ def _shares(gpus: tuple[Gpu, ...]) -> tuple[float, ...]:
     return tuple((size or 0) / total for size in sizes)
 
 
-def _rate(gpu: Gpu, host: Bandwidth | None) -> tuple[Triple, str]:
-    if gpu.bandwidth_bytes_per_second:
-        rate = float(gpu.bandwidth_bytes_per_second)
-        return (rate, rate, rate), "the card's memory bandwidth"
+def _bus(gpu: Gpu, host: Bandwidth | None) -> tuple[Triple, str]:
+    known = known_bandwidth(gpu)
+    if known:
+        rate = float(known)
+        said = "the card's memory bandwidth" if gpu.bandwidth_bytes_per_second else "the card's published bandwidth"
+        return (rate, rate, rate), said
     if not gpu.unified:
         return ASSUMED_GPU_BANDWIDTH, "an assumed card bandwidth of 350 GB/s (200 to 900)"
     if host is None or not host.read_bytes_per_second:

@@ -1,119 +1,90 @@
 """How fast a model runs: time per decode step from the bytes it reads and the arithmetic it does.
 
-One decode step reads the active weights once for all streams and each stream's own cache, and multiplies every active
-weight once per stream: step(m) = fixed + m x per stream. Prefill is arithmetic: prompt tokens x 2 x matrix parameters.
-Predictions are ranges; a rate measured on this host replaces them.
+One decode step reads the active weights once for all streams (more experts with more streams) and each stream's own
+cache and state, and multiplies every active weight once per stream. Prefill is arithmetic, over the weights that each
+piece of a prompt reads. Predictions are ranges; a rate measured on this host replaces them. Formulas, classes and
+evidence: docs/reference/speed.md.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmops.core.card_rates import Triple, card_rates
+from llmops.core.card_rates import card_rates
 from llmops.core.hardware import Bandwidth, Cpu, Hardware
 from llmops.core.model import ModelSpec
-from llmops.core.plan import MeasuredRates, Speed, SpeedRange
+from llmops.core.plan import Speed, SpeedRange
+from llmops.core.throughput_classes import CPU, SpeedClass, Triple
+from llmops.core.throughput_measured import rates_from_measured
+from llmops.core.throughput_model import Knee, RateModel, Rates, find_knee
+from llmops.core.throughput_work import Work, prefill_parameters, work
 from llmops.core.workload import Workload
+
+__all__ = [
+    "STREAMS_SHOWN",
+    "Knee",
+    "RateModel",
+    "Rates",
+    "find_knee",
+    "predict_rates",
+    "prefill_parameters",
+    "rates_from_measured",
+    "speeds",
+]
 
 STREAMS_SHOWN = (1, 2, 5, 20)
 
-# Share of the read bandwidth that single-stream decode reached in published runs: (low, likely, high).
-# llama.cpp on 20 cards of 256 to 1008 GB/s: 0.54 to 0.89; on A100 and H100: 0.33 to 0.51 (their bandwidth outruns the
-# kernels of one stream); Ollama on a 192-core Arm server 0.49, a desktop processor with 16 cores 0.99.
-CPU_BANDWIDTH_SHARE = (0.45, 0.75, 1.0)
-GPU_BANDWIDTH_SHARE = (0.5, 0.7, 0.9)
-FAST_GPU_BANDWIDTH_SHARE = (0.32, 0.46, 0.65)
-FAST_GPU_BYTES_PER_SECOND = 1.5e12
 # Arithmetic per core and second in quantised matrix products, by the widest instruction set: (flag, operations/s).
 # Measured 59e9 on one virtual AVX-512 VNNI processor without repacked weights; published 470e9 on a desktop core.
 CPU_OPERATIONS_PER_CORE = (("avx512_vnni", 90e9), ("avx512f", 60e9), ("avx2", 45e9), ("asimddp", 40e9), ("asimd", 15e9))
 CPU_OPERATIONS_PER_CORE_WITHOUT = 8e9
-CPU_OPERATIONS_RANGE = (0.4, 1.0, 2.5)
 # Assumed where nothing was measured or given: two channels of DDR4 shared with other tenants.
-ASSUMED_CPU_BANDWIDTH = (8e9, 20e9, 40e9)
-CPU_LAYER_SECONDS = 20e-6
-GPU_LAYER_SECONDS = 10e-6
-# Around a rate that was extrapolated from measured ones.
-EXTRAPOLATED_RANGE = (0.7, 1.0, 1.3)
-# The share of a step that one more stream costs at least, where a measurement says that it costs nothing.
-LEAST_SLOPE = 0.1
+ASSUMED_CPU_BANDWIDTH: Triple = (8e9, 20e9, 40e9)
+# How much of reading and computing happens at the same time.
+OVERLAP: Triple = (0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
-class RateModel:
-    """One consistent set of rates: seconds per decode step by streams, and prefill tokens per second."""
+class _Reached:
+    """What the machine reaches at one end of the range (0 low, 1 likely, 2 high); exchanges are of a whole step."""
 
-    fixed_seconds: float
-    weights_seconds: float
-    expert_seconds: float
-    expert_share: float
-    stream_seconds: float
-    prefill_tokens_per_second: float
-
-    def step_seconds(self, streams: float) -> float:
-        """Seconds of one decode step that gives each of the streams one token."""
-        touched = 1.0
-        if 0.0 < self.expert_share < 1.0:
-            touched = 1.0 - (1.0 - self.expert_share) ** streams
-        return self.fixed_seconds + self.weights_seconds + touched * self.expert_seconds + streams * self.stream_seconds
-
-    def request_seconds(self, streams: float, workload: Workload) -> float:
-        """One request in its slot while `streams` are served: all their prefills, which stop each other, and decode."""
-        prefill = streams * workload.prompt_tokens / self.prefill_tokens_per_second
-        return prefill + workload.reply_tokens * self.step_seconds(streams)
+    end: int
+    bytes_per_second: float
+    operations_per_second: float
+    exchange_seconds: float
 
 
-@dataclass(frozen=True)
-class Rates:
-    """The pessimistic, likely and optimistic rate model, and where they come from."""
+def predict_rates(
+    hardware: Hardware,
+    model: ModelSpec,
+    workload: Workload,
+    *,
+    on_gpu: bool,
+    engine: str = "llama-server",
+    tensor_parallel: int = 1,
+    eager: bool = False,
+) -> Rates:
+    """Rates from the machine's bandwidth and arithmetic; no measurement of this model is needed.
 
-    low: RateModel
-    likely: RateModel
-    high: RateModel
-    source: str
-    measured: MeasuredRates | None = None
-
-    def measured_rate(self, streams: int) -> float | None:
-        """Tokens per second of one stream, where exactly this many streams were measured."""
-        return dict(self.measured.decode_tokens_per_second).get(streams) if self.measured else None
-
-
-def predict_rates(hardware: Hardware, model: ModelSpec, workload: Workload, *, on_gpu: bool) -> Rates:
-    """Rates from the machine's bandwidth and arithmetic; no measurement of this model is needed."""
-    if on_gpu:
-        bandwidths, operations, bandwidth_source = card_rates(hardware.gpus, hardware.bandwidth)
-        fast = bandwidths[0] >= FAST_GPU_BYTES_PER_SECOND
-        shares, layer_seconds = FAST_GPU_BANDWIDTH_SHARE if fast else GPU_BANDWIDTH_SHARE, GPU_LAYER_SECONDS
-    else:
-        bandwidths, bandwidth_source = _cpu_bandwidth(hardware.bandwidth)
-        operations = _cpu_operations(hardware.cpu)
-        shares, layer_seconds = CPU_BANDWIDTH_SHARE, CPU_LAYER_SECONDS
-    low, likely, high = (
-        _rate_model(model, workload, bandwidth * share, rate, layer_seconds)
-        for bandwidth, share, rate in zip(bandwidths, shares, operations, strict=True)
-    )
-    return Rates(low, likely, high, f"predicted from {bandwidth_source}")
-
-
-def rates_from_measured(measured: MeasuredRates, predicted: Rates) -> Rates:
-    """The measured step times, continued for other numbers of streams by their slope (else the predicted one).
-
-    Noise may make the second stream look free; twenty would then be as fast as one. So each costs something, what an
-    optimistic prediction says or LEAST_SLOPE of a step; and none costs more than all that was measured.
+    `tensor_parallel` cards share each layer; `eager`: vLLM without captured graphs.
     """
-    steps = {streams: 1.0 / rate for streams, rate in measured.decode_tokens_per_second}
-    fewest, most = min(steps), max(steps)
-    slope = predicted.likely.stream_seconds
-    if most > fewest:
-        least = min(predicted.high.stream_seconds, LEAST_SLOPE * steps[fewest])
-        slope = max((steps[most] - steps[fewest]) / (most - fewest), least)
-    slope = min(slope, steps[fewest] / fewest)
-    fixed = steps[fewest] - fewest * slope
+    if on_gpu:
+        cards = card_rates(
+            hardware.gpus, hardware.bandwidth, engine=engine, tensor_parallel=tensor_parallel, eager=eager
+        )
+        reached, operations, speed_class = cards.bandwidth, cards.operations, cards.speed_class
+        exchange, source = cards.exchange_seconds, cards.source
+    else:
+        tensor_parallel, exchange, speed_class = 1, (0.0, 0.0, 0.0), CPU
+        rates, source = _cpu_bandwidth(hardware.bandwidth)
+        reached = _times(rates, CPU.bandwidth_share)
+        operations = _cpu_operations(hardware.cpu)
+    cost = work(model, workload, tensor_parallel=tensor_parallel)
     low, likely, high = (
-        RateModel(fixed / factor, 0.0, 0.0, 0.0, slope / factor, measured.prefill_tokens_per_second * factor)
-        for factor in EXTRAPOLATED_RANGE
+        _rate_model(cost, speed_class, _Reached(end, reached[end], operations[end], model.layers * exchange[end]))
+        for end in range(3)
     )
-    return Rates(low, likely, high, "measured on this host by an earlier verification", measured)
+    return Rates(low, likely, high, f"predicted from {source}", basis=speed_class.name)
 
 
 def speeds(rates: Rates, workload: Workload, streams_shown: tuple[int, ...] = STREAMS_SHOWN) -> tuple[Speed, ...]:
@@ -139,44 +110,40 @@ def _speed(rates: Rates, workload: Workload, streams: int) -> Speed:
     )
 
 
-def _rate_model(
-    model: ModelSpec, workload: Workload, bytes_per_second: float, operations_per_second: float, layer_seconds: float
-) -> RateModel:
-    expert_share = model.experts_used / model.experts if model.experts else 0.0
-    expert_bytes = _expert_bytes(model, expert_share)
-    shared_bytes = model.active_weights_bytes - expert_bytes * expert_share
-    matrix_operations = 2 * model.active_parameters
+def _rate_model(cost: Work, speed_class: SpeedClass, machine: _Reached) -> RateModel:
+    end, reading = machine.end, machine.bytes_per_second
+    fixed = cost.kernels * speed_class.kernel_seconds[end] + machine.exchange_seconds
     return RateModel(
-        fixed_seconds=model.layers * layer_seconds,
-        weights_seconds=shared_bytes / bytes_per_second,
-        expert_seconds=expert_bytes / bytes_per_second,
-        expert_share=expert_share,
-        stream_seconds=_cache_read_bytes(model, workload) / bytes_per_second
-        + matrix_operations / operations_per_second,
-        prefill_tokens_per_second=operations_per_second / (2 * prefill_parameters(model)),
+        fixed_seconds=fixed,
+        weights_seconds=cost.shared_bytes / reading,
+        expert_seconds=cost.expert_bytes / reading,
+        expert_share=cost.expert_share,
+        stream_seconds=cost.stream_bytes / reading,
+        prefill_tokens_per_second=_prefill_rate(cost, speed_class, machine, fixed),
+        arithmetic_seconds=cost.operations / machine.operations_per_second,
+        overlap=OVERLAP[end],
+        unshared_reads=speed_class.unshared_reads[end],
+        unshared_streams=speed_class.unshared_streams,
     )
 
 
-def prefill_parameters(model: ModelSpec) -> int:
-    """Parameters that every prompt token is multiplied with: the output layer is needed for the last token only."""
-    return max(model.active_parameters - model.vocabulary_size * model.embedding_length, 1)
+def _prefill_rate(cost: Work, speed_class: SpeedClass, machine: _Reached, fixed_seconds: float) -> float:
+    """Tokens per second of a piece of a prompt: its arithmetic, while it reads all weights that its tokens touch.
+
+    The tokens of a piece spread over the experts: each multiplies few, and small products are slow.
+    """
+    tokens = speed_class.prefill_tokens
+    per_expert = tokens * cost.expert_share
+    busy = min(1.0, per_expert / speed_class.tile_tokens[machine.end]) if per_expert else 1.0
+    operations = tokens * (cost.prompt_operations + cost.prompt_expert_operations / busy)
+    computing = operations / machine.operations_per_second
+    reading = (cost.shared_bytes + cost.touched(tokens) * cost.expert_bytes) / machine.bytes_per_second
+    both = max(computing, reading) + (1.0 - OVERLAP[machine.end]) * min(computing, reading)
+    return tokens / (fixed_seconds + both)
 
 
-def _expert_bytes(model: ModelSpec, expert_share: float) -> float:
-    """All experts' bytes, from the part of the weights that one token leaves unread."""
-    if not 0.0 < expert_share < 1.0:
-        return 0.0
-    input_bytes = 0 if model.tied_output else sum(g.stored_bytes for g in model.tensors if g.role == "input")
-    unread = model.weights_bytes - model.active_weights_bytes - input_bytes
-    return max(unread, 0) / (1.0 - expert_share)
-
-
-def _cache_read_bytes(model: ModelSpec, workload: Workload) -> float:
-    """Cache bytes that one stream's step reads in the middle of its reply."""
-    tokens = workload.prompt_tokens + workload.reply_tokens / 2
-    return sum(
-        layer.cache_bytes_per_token() * min(tokens, layer.window_tokens or tokens) for layer in model.attention_layers
-    )
+def _times(rates: Triple, shares: Triple) -> Triple:
+    return rates[0] * shares[0], rates[1] * shares[1], rates[2] * shares[2]
 
 
 def _cpu_bandwidth(bandwidth: Bandwidth | None) -> tuple[Triple, str]:
@@ -191,5 +158,5 @@ def _cpu_operations(cpu: Cpu) -> Triple:
         (rate for flag, rate in CPU_OPERATIONS_PER_CORE if flag in cpu.flags), CPU_OPERATIONS_PER_CORE_WITHOUT
     )
     cores = min(cpu.usable_threads or 1, cpu.physical_cores or cpu.usable_threads or 1)
-    low, likely, high = (per_core * cores * factor for factor in CPU_OPERATIONS_RANGE)
-    return low, likely, high
+    whole = per_core * cores
+    return _times((whole, whole, whole), CPU.operations_share)

@@ -22,7 +22,12 @@ _BINDS = {
 def plan_text(plan: Plan, *, title: str = "Plan") -> str:
     """Summary, memory table, speed table and warnings."""
     return sections(
-        (summary_text(plan, title), budget_text(plan.budgets), speed_text(plan.speeds), warnings_text(plan))
+        (
+            summary_text(plan, title),
+            budget_text(plan.budgets),
+            speed_text(plan.speeds, knee=_knee(plan)),
+            warnings_text(plan),
+        )
     )
 
 
@@ -115,8 +120,12 @@ def _free(budget: MemoryBudget) -> str:
     return format_bytes(free) if free >= 0 else f"{format_bytes(-free)} short"
 
 
-def speed_text(speeds: Sequence[Speed]) -> str:
-    """Rates at several numbers of streams; says whether they were measured or predicted."""
+def _knee(plan: Plan) -> str | None:
+    return next((reason.value for reason in plan.reasons if reason.quantity == "knee"), None)
+
+
+def speed_text(speeds: Sequence[Speed], *, knee: str | None = None) -> str:
+    """Rates at several numbers of streams, where more of them add little, and what was measured or predicted."""
     if not speeds:
         return ""
     bases = sorted({speed.basis for speed in speeds})
@@ -126,7 +135,8 @@ def speed_text(speeds: Sequence[Speed]) -> str:
         headers.append("basis")
         rows = [[*row, speed.basis] for row, speed in zip(rows, speeds, strict=True)]
     note = "\n" + wrapped("verifying measures them; the next plan then uses what was measured")
-    body = table(rows, headers, left_columns=0) + (note if "predicted" in bases else "")
+    most = "" if knee is None else "\n" + wrapped(f"more at once add little: {knee}")
+    body = table(rows, headers, left_columns=0) + most + (note if "predicted" in bases else "")
     return heading(f"Speed, {' and '.join(bases)}") + "\n" + body
 
 

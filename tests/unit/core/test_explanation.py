@@ -79,7 +79,7 @@ def test_every_number_has_its_reason(asked: Problem) -> None:
         if row.name not in NO_NUMBERS and not of_another_engine:
             assert TOLD_UNDER.get(row.name, row.name) in reasons, row.name
     assert {f"memory of {budget.device}" for budget in plan.budgets} <= set(reasons)
-    assert {"speed", "speed of 2", "speed of 5", "speed of 20", "prefill"} <= set(reasons)
+    assert {"speed", "speed of 2", "speed of 5", "speed of 20", "prefill", "knee"} <= set(reasons)
     assert all(reason.formula and reason.source and reason.value for reason in plan.reasons)
 
 
@@ -108,12 +108,26 @@ def test_speeds_can_be_recomputed(name: str) -> None:
         if speed.basis == "measured":
             assert reason.formula.startswith("measured")
         else:
-            assert 1000 / (given["shared"] + speed.streams * given["per stream"]) == pytest.approx(rate, rel=0.001)
-        if "share of it reached" in given:
-            reading = given["active weights"] * GIB / (given["bandwidth"] * 1e9 * given["share of it reached"])
-            assert reading * 1000 == pytest.approx(given["shared"], rel=0.05), "the rest is launching"
+            assert 1000 / given["step"] == pytest.approx(rate, rel=0.001)
+        if "starting kernels" in given:
+            reading, computing = given["reading weights"], given["computing"]
+            both = max(reading, computing) + given["not overlapping"] * min(reading, computing)
+            caches = speed.streams * given["cache of each stream"]
+            assert given["starting kernels"] + both + caches == pytest.approx(given["step"], rel=0.001)
+        if "share of it reached" in given and speed.streams == 1:
+            reached = given["bandwidth"] * 1e9 * given["share of it reached"]
+            assert given["active weights"] * GIB / reached * 1000 == pytest.approx(given["reading weights"], rel=0.02)
         first = (speed.streams + 1) / 2 * given["prompt"] / given["prefill"] + 1 / rate
         assert first == pytest.approx(speed.ttft_seconds, rel=0.001)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_knee_says_how_much_streams_get_together_and_how_much_there_is(name: str) -> None:
+    reason = explained(PROBLEMS[name])[1]["knee"]
+    streams, total, most = (float(part) for part in re.findall(r"\d[\d.]*(?:e\+\d+)?", reason.value))
+    rates = PROBLEMS[name].rates.likely
+    assert total == pytest.approx(rates.total_tokens_per_second(streams), rel=0.001)
+    assert total < most <= 1.001 * inputs(reason)["limit"]
 
 
 def test_prefill_can_be_recomputed() -> None:

@@ -38,9 +38,9 @@ def test_a_24_gb_card_runs_an_8b_model_in_16_bit_at_about_50_tokens_per_second()
 
 
 def step_bandwidth(*gpus: Gpu) -> float:
-    """Bytes per second that the likely rates of these cards stand for."""
-    bandwidths, _, _ = card_rates(gpus)
-    return bandwidths[1]
+    """Bytes per second of the bus that the likely rates of these cards stand for."""
+    rates = card_rates(gpus)
+    return rates.bandwidth[1] / rates.speed_class.bandwidth_share[1]
 
 
 def card(index: int, gigabytes: int, gigabytes_per_second: int | None) -> Gpu:
@@ -58,7 +58,7 @@ def test_the_times_of_several_cards_add_up_by_their_shares_of_the_layers() -> No
     assert rates.source == "predicted from the card's memory bandwidth, each of 2 cards with its share of the layers"
 
 
-@given(st.lists(st.tuples(st.integers(1, 200), st.integers(50, 4000)), min_size=1, max_size=8))
+@given(st.lists(st.tuples(st.integers(1, 200), st.integers(50, 1800)), min_size=1, max_size=8))
 def test_several_cards_are_as_fast_as_something_between_the_slowest_and_the_fastest(
     rows: list[tuple[int, int]],
 ) -> None:
@@ -68,19 +68,21 @@ def test_several_cards_are_as_fast_as_something_between_the_slowest_and_the_fast
 
 
 def test_one_card_of_unknown_bandwidth_widens_the_range_of_all() -> None:
-    (low, _, high), _, source = card_rates((card(0, 24, 936), card(1, 24, None)))
-    assert low < 350e9 < high
-    assert "assumed card bandwidth" in source and "the card's memory bandwidth and" in source
+    rates = card_rates((card(0, 24, 936), card(1, 24, None)))
+    low, _, high = rates.bandwidth
+    assert low < 350e9 * rates.speed_class.bandwidth_share[1] < high
+    assert "assumed card bandwidth" in rates.source and "the card's memory bandwidth and" in rates.source
 
 
 def test_shared_memory_is_read_at_least_as_fast_as_the_processor_measured() -> None:
-    shared = Gpu(0, None, "NVIDIA GB10", 119 * GIB, 110 * GIB, unified=True)
+    shared = Gpu(0, None, "graphics", 119 * GIB, 110 * GIB, unified=True)
     measured = Bandwidth(120_000_000_000, 0.01, None, None, 5, reliable=True, reason=None)
-    (low, likely, high), _, source = card_rates((shared,), measured)
-    assert (low, high) == (120e9, 240e9)
-    assert low < likely < high
-    assert "which the card shares" in source
-    assert "assumed bandwidth of shared memory" in card_rates((shared,))[2]
+    rates = card_rates((shared,), measured)
+    shares = rates.speed_class.bandwidth_share
+    assert rates.bandwidth == pytest.approx((120e9 * shares[0], 156e9 * shares[1], 240e9 * shares[2]))
+    assert "which the card shares" in rates.source
+    assert "shared with the processor" in rates.speed_class.name
+    assert "assumed bandwidth of shared memory" in card_rates((shared,)).source
 
 
 def test_a_card_of_unknown_bandwidth_is_assumed_and_said() -> None:
@@ -106,9 +108,8 @@ def test_experts_are_read_more_with_more_streams_up_to_all_of_them() -> None:
     growth_early = model.step_seconds(2) - model.step_seconds(1)
     growth_late = model.step_seconds(101) - model.step_seconds(100)
     assert growth_early > 2 * growth_late
-    assert model.step_seconds(200) < model.fixed_seconds + model.weights_seconds + model.expert_seconds + 201 * (
-        model.stream_seconds
-    )
+    # All experts of 32, 4 of them for each stream: after 200 streams all have been read, and nothing more is.
+    assert model.reading_seconds(200) == pytest.approx(model.reading_seconds(100), rel=1e-4)
 
 
 def test_measured_step_times_are_continued_by_their_slope() -> None:
