@@ -67,8 +67,8 @@ class HfWeights:
 
 # How many bits one weight of a module has where integers hold several; None where they do not.
 PackedBits = Callable[[str], int | None]
-# Roles that the groups of a ModelSpec do not tell apart.
-_SHOWN = {"encoder": "other", "draft": "other"}
+# Roles of what no token of a text passes through.
+_PASSIVE = frozenset({"encoder", "draft"})
 
 
 @dataclass
@@ -85,11 +85,11 @@ class _Sums:
     def add(self, kind: Kind, role: str, count: int, elements: int) -> None:
         """Take the tensors of one kind in, which hold `elements` weights together."""
         stored = kind.stored_bytes * count
-        row = self.rows.setdefault((_SHOWN.get(role, role), kind.data_type), [0, 0, 0, 0])
+        row = self.rows.setdefault((role, kind.data_type), [0, 0, 0, 0])
         for column, amount in enumerate((count, elements, stored, stored if len(kind.shape) > 1 else 0)):
             row[column] += amount
         self.stored[role] = self.stored.get(role, 0) + stored
-        if role in _SHOWN:
+        if role in _PASSIVE:
             self.passive_elements += elements
         elif role == "output":
             self.has_output |= _OUTPUT_MATRIX.search(kind.name) is not None
