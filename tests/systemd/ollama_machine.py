@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,9 @@ STAND_IN = REPOSITORY / "tests" / "doubles" / "ollama"
 LIBRARY = "/usr/local/lib/ollama"  # where the installer puts llama-server
 HOME = "usr/share/ollama"
 USER_ID = 990
+# The schedulers: llama-server for each model, and Ollama's own runner, whose log alone says how it was started.
+NEW, OLD = "0.32.15", "0.24.0"
+_LOADED = re.compile(r"msg=load request=.*?Parallel:(\d+).*?KvSize:(\d+)")
 _USER = f"ollama:x:{USER_ID}:{USER_ID}::/{HOME}:/bin/false\n"
 _GROUP = f"ollama:x:{USER_ID}:\n"
 
@@ -51,11 +55,26 @@ def serving(machine: Machine) -> bool:
     return machine.run("python3", "-c", script, address).exit_code == 0
 
 
+def load(machine: Machine) -> None:
+    """Load the model, where it is not loaded."""
+    request = f'{{"model":"{MODEL}","stream":false}}'
+    script = f"import urllib.request as u; u.urlopen('http://127.0.0.1:{PORT}/api/generate',data={request!r}.encode())"
+    assert machine.run("python3", "-c", script).exit_code == 0
+
+
+def loaded_with(machine: Machine, version: str) -> tuple[int, int]:
+    """Slots and all their tokens together with which the model was really loaded."""
+    if version == NEW:
+        words = child_words(machine)
+        return value_of(words, "-np"), value_of(words, "-c")
+    load(machine)
+    said = _LOADED.findall(machine.run("journalctl", "--unit", UNIT, "--no-pager", "--output=cat").stdout)
+    return int(said[-1][0]), int(said[-1][1])
+
+
 def child_words(machine: Machine) -> list[str]:
     """The command line of the llama-server below Ollama, by /proc; a model that is not loaded is loaded first."""
-    load = f'{{"model":"{MODEL}","stream":false}}'
-    script = f"import urllib.request as u; u.urlopen('http://127.0.0.1:{PORT}/api/generate',data={load!r}.encode())"
-    assert machine.run("python3", "-c", script).exit_code == 0
+    load(machine)
     parent = machine.show(UNIT, "MainPID")
     child = machine.run("pgrep", "--parent", parent, "--full", "llama-server")
     assert child.exit_code == 0, child

@@ -14,13 +14,14 @@ from tests.systemd.observe import configuration, times_of
 from tests.systemd.ollama_machine import (
     DROP_IN,
     LIBRARY,
+    NEW,
+    OLD,
     UNIT,
     UNIT_PATH,
-    child_words,
     environment_of,
+    loaded_with,
     ollama_layer,
     serving,
-    value_of,
 )
 from tests.systemd.root import CACHE
 
@@ -30,7 +31,8 @@ NewOllama = Callable[..., Machine]
 WANTED = ("--users", "4", "--slots", "2")
 OVERRIDE = f"{UNIT_PATH}.d/override.conf"
 CONTRADICTION = "[Service]\nEnvironment=OLLAMA_NUM_PARALLEL=6 OLLAMA_CONTEXT_LENGTH=2048\nEnvironment=OLLAMA_DEBUG=0\n"
-PATIENT = {f"{UNIT_PATH}.d/05-patient.conf": "[Service]\nEnvironment=OMP_WAIT_POLICY=passive\n"}
+# Threads that wait must not spin on a machine that is busy with something else.
+PATIENT = f"{UNIT_PATH}.d/05-patient.conf"
 # Where it is set, what the commands print is kept there: docs/how-to/ollama.md shows it.
 TRANSCRIPTS = os.environ.get("LLMOPS_TEST_TRANSCRIPTS", "")
 
@@ -44,16 +46,17 @@ def ollama_layers(layers: Sequence[Path], model: Path) -> Iterator[Sequence[Path
 
 @pytest.fixture
 def new_ollama(ollama_layers: Sequence[Path], engine: Path, model: Path) -> Iterator[NewOllama]:
-    """`new_ollama({path: text})` boots a machine whose Ollama already serves."""
+    """`new_ollama(version, {path: text})` boots a machine whose Ollama already serves."""
     made: list[Machine] = []
 
-    def make(files: dict[str, str] | None = None) -> Machine:
+    def make(version: str = NEW, files: dict[str, str] | None = None) -> Machine:
         name = new_name()
         path = f"{MODEL_DIRECTORY}/{model.name}"
         machine = Machine(name, CACHE / name, ollama_layers, engine, model.parent, path, LIBRARY)
         made.append(machine)
         machine.make_disk()
-        for inside, text in {**PATIENT, **(files or {})}.items():
+        own = f"[Service]\nEnvironment=OMP_WAIT_POLICY=passive OLLAMA_STAND_IN_VERSION={version}\n"
+        for inside, text in {PATIENT: own, **(files or {})}.items():
             machine.write(inside, text)
         machine.boot()
         assert machine.run("systemctl", "enable", "--now", UNIT).exit_code == 0
@@ -80,27 +83,28 @@ def keep(directory: str, name: str, machine: Machine, *words: str) -> None:
     (Path(directory) / f"{name}.txt").write_text(text, encoding="utf-8")
 
 
-def assert_in_force(machine: Machine, applied: Ran) -> None:
-    """What was planned is what the process has and what its llama-server was started with."""
+def assert_in_force(machine: Machine, applied: Ran, version: str) -> None:
+    """What was planned is what the process has and what its model was loaded with."""
     plan = applied.envelope["data"]["plan"]
-    variables, words = environment_of(machine), child_words(machine)
+    assert (plan["slots"], applied.envelope["data"]["installation"]["version"]) == (2, version)
+    variables = environment_of(machine)
     assert variables["OLLAMA_NUM_PARALLEL"] == "2"
-    context = int(variables["OLLAMA_CONTEXT_LENGTH"])
-    assert (value_of(words, "-np"), value_of(words, "-c")) == (2, 2 * context)
-    assert plan["slots"] == 2
+    assert loaded_with(machine, version) == (2, 2 * int(variables["OLLAMA_CONTEXT_LENGTH"]))
+    assert ("LLAMA_ARG_CACHE_RAM" in variables) == (version == NEW), "its own runner knows no such variable"
     assert not [check for check in applied.envelope["data"]["checks"] if check["status"] == "fail"]
     assert machine.show(UNIT, "NeedDaemonReload") == "no"
     assert DROP_IN in machine.show(UNIT, "DropInPaths")
 
 
-def test_applied_then_left_alone_then_rebooted_then_taken_back(new_ollama: NewOllama) -> None:
-    machine = new_ollama()
+@pytest.mark.parametrize("version", [NEW, OLD])
+def test_applied_then_left_alone_then_rebooted_then_taken_back(new_ollama: NewOllama, version: str) -> None:
+    machine = new_ollama(version)
     before = configuration(machine)
-    assert value_of(child_words(machine), "-np") == 1
+    assert loaded_with(machine, version)[0] == 1
 
     applied = machine.llmops("tune", "--apply", *WANTED)
     assert (applied.exit_code, applied.envelope["status"]) == (0, "changed"), applied
-    assert_in_force(machine, applied)
+    assert_in_force(machine, applied, version)
     changed = {path for path, what in configuration(machine).items() if before.get(path) != what}
     assert {path for path in changed if "ollama" in path} == {DROP_IN}
 
@@ -115,17 +119,17 @@ def test_applied_then_left_alone_then_rebooted_then_taken_back(new_ollama: NewOl
     machine.boot()
     wait_until_serving(machine)
     assert configuration(machine) == after
-    assert value_of(child_words(machine), "-np") == 2
+    assert loaded_with(machine, version)[0] == 2
 
     back = machine.llmops("rollback")
     assert (back.exit_code, back.envelope["status"]) == (0, "changed"), back
     assert configuration(machine) == before
     wait_until_serving(machine)
-    assert value_of(child_words(machine), "-np") == 1
+    assert loaded_with(machine, version)[0] == 1
 
 
 def test_a_drop_in_that_contradicts_stops_the_apply_unless_it_may_take_over(new_ollama: NewOllama) -> None:
-    machine = new_ollama({OVERRIDE: CONTRADICTION})
+    machine = new_ollama(files={OVERRIDE: CONTRADICTION})
     before, running = configuration(machine), start(machine)
     refused = machine.llmops("tune", "--apply", *WANTED)
     assert refused.exit_code == 3, refused
@@ -138,7 +142,7 @@ def test_a_drop_in_that_contradicts_stops_the_apply_unless_it_may_take_over(new_
 
     taken = machine.llmops("tune", "--apply", "--take-over", *WANTED)
     assert taken.exit_code == 0, taken
-    assert_in_force(machine, taken)
+    assert_in_force(machine, taken, NEW)
     assert configuration(machine)[OVERRIDE] == before[OVERRIDE]
     assert environment_of(machine)["OLLAMA_DEBUG"] == "0"
     running = start(machine)

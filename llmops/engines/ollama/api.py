@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 from llmops.core.errors import EngineNotAnswering
 from llmops.core.plan import Plan
@@ -18,6 +19,9 @@ _WAIT_SECONDS = 300.0
 _REPLY_TOKENS, _PROMPT_TOKENS = 16, 48
 # What a request spends outside its slot on templates and tokens, even alone (tens of milliseconds), and then some.
 _OUTSIDE_SECONDS = 0.5
+# Who waits for the other request waits about as long as that is served; a busy machine delays both by less, by chance.
+_SHARE_OF_A_REPLY = 0.8
+_ATTEMPTS = 2
 _SEED = 7
 
 
@@ -62,21 +66,33 @@ def _reason(answer: Response) -> str:
 
 
 def queue_check(host: Host, plan: Plan, in_force: InForce, name: str) -> Check:
-    """As many short requests at once as there may be without a queue, at most two, and how long each waited."""
+    """As many short requests at once as there may be without a queue, at most two, and how long each waited.
+
+    A wait that is too long is looked at once more: a queue is there again, a busy moment is not.
+    """
     together = min(2, plan.slots)
-    expected = f"at most {_OUTSIDE_SECONDS:g} s"
-    url = f"{in_force.url}/api/chat"
-    jobs = [_job(host, url, name, place) for place in range(together)]
-    found = [_durations(stream) for stream in host.together(jobs)]
-    waits = [durations.queue_seconds for durations in found if durations is not None]
-    if len(waits) < together:
+    check = _waited(host, in_force, name, together)
+    for _ in range(_ATTEMPTS - 1):
+        if check.status is CheckStatus.FAIL:
+            check = _waited(host, in_force, name, together)
+    if check.status is CheckStatus.FAIL and in_force.processing:
+        return replace(check, status=CheckStatus.NOT_EVALUATED)
+    return check
+
+
+def _waited(host: Host, in_force: InForce, name: str, together: int) -> Check:
+    jobs = [_job(host, f"{in_force.url}/api/chat", name, place) for place in range(together)]
+    answers = [_durations(stream) for stream in host.together(jobs)]
+    found = [durations for durations in answers if durations is not None]
+    if len(found) < together:
+        expected = f"at most {_OUTSIDE_SECONDS:g} s"
         return Check("queue_wait", expected, None, CheckStatus.NOT_EVALUATED, "an answer held no durations")
-    longest = max(waits)
-    status = CheckStatus.PASS if longest <= _OUTSIDE_SECONDS else CheckStatus.FAIL
-    if status is CheckStatus.FAIL and in_force.processing:
-        status = CheckStatus.NOT_EVALUATED
-    detail = f"total - load - prompt - reply durations of {together} requests at once"
-    return Check("queue_wait", expected, f"{longest:.2f} s", status, detail)
+    longest = max(durations.queue_seconds for durations in found)
+    quickest = min(durations.prompt_seconds + durations.reply_seconds for durations in found)
+    most = max(_OUTSIDE_SECONDS, _SHARE_OF_A_REPLY * quickest)
+    status = CheckStatus.PASS if longest <= most else CheckStatus.FAIL
+    detail = f"total - load - prompt - reply durations of {together} requests, the quicker {quickest:.2f} s long"
+    return Check("queue_wait", f"at most {most:.2g} s", f"{longest:.2f} s", status, detail)
 
 
 def _job(host: Host, url: str, name: str, place: int) -> Callable[[], StreamTimings]:

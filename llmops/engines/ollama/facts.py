@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from llmops.core.units import GIB
+from llmops.core.units import GIB, MIB
 from llmops.core.version import Since, Timeline, Version
 
 
@@ -24,6 +24,15 @@ RUNS_LLAMA_SERVER = Timeline(
     (
         Since(OLDEST, value=False, source="llm/server.go: own runners, `ollama runner`"),
         Since(_since("0.30.0"), value=True, source="llm/llama_server.go, PR 16031"),
+    )
+)
+
+# Resident bytes of Ollama's own processes, beside what the engine holds: low end, high end. Reported, not measured:
+# 50 MB for the server of 0.4.2 (issue 7754). Before 0.30 the runner of a model is the same program a second time.
+OWN_PROCESSES: Timeline[tuple[int, int]] = Timeline(
+    (
+        Since(OLDEST, (40 * MIB, 200 * MIB), "llm/server.go: `ollama serve` starts `ollama runner`"),
+        Since(_since("0.30.0"), (20 * MIB, 100 * MIB), "llm/llama_server.go: `ollama serve` starts llama-server"),
     )
 )
 

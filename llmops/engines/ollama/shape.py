@@ -11,7 +11,7 @@ from llmops.core.model import ModelSpec
 from llmops.core.plan import MemoryModel, Shape
 from llmops.core.version import Version
 from llmops.engines.ggml import ggml_settings
-from llmops.engines.ollama.facts import BATCHES, ONE_SLOT_FAMILIES, RUNS_LLAMA_SERVER
+from llmops.engines.ollama.facts import BATCHES, ONE_SLOT_FAMILIES, OWN_PROCESSES, RUNS_LLAMA_SERVER
 
 MOST_SLOTS = 256  # LLAMA_MAX_SEQ of llama.cpp (src/llama-cparams.h)
 
@@ -50,6 +50,18 @@ def memory_model(hardware: Hardware, model: ModelSpec, version: Version | None) 
     """A function from a shape to its budgets on this machine; the wrapped llama-server is taken as the newest known."""
 
     def memory(shape: Shape) -> tuple[MemoryBudget, ...]:
-        return budgets(hardware, model, ggml_settings(shaped(shape, model, version), hardware.cpu.flags))
+        host, *cards = budgets(hardware, model, ggml_settings(shaped(shape, model, version), hardware.cpu.flags))
+        return (_with_own_processes(host, version), *cards)
 
     return memory
+
+
+def _with_own_processes(host: MemoryBudget, version: Version | None) -> MemoryBudget:
+    """The host's budget with the server itself, and what it has of its own beside the engine."""
+    low, high = OWN_PROCESSES.at(version)
+    ranges = tuple(
+        (part, start + low, end + high, f"{why}; and Ollama's own processes") if part == "runtime_bytes" else row
+        for row in host.ranges
+        for part, start, end, why in [row]
+    )
+    return replace(host, runtime_bytes=host.runtime_bytes + high, ranges=ranges)

@@ -278,6 +278,24 @@ def test_the_wait_for_a_slot(total: float | None, status: CheckStatus) -> None:
     assert found.status is status
 
 
+@pytest.mark.parametrize(
+    ("answers", "status"),
+    [
+        # Each of 16 tokens in 2 s; one waits for the other, or a busy machine delays both.
+        ([answer(2.3, reply=2.0), answer(4.4, reply=2.0)] * 2, CheckStatus.FAIL),
+        ([answer(3.2, reply=2.0), answer(3.3, reply=2.0)], CheckStatus.PASS),
+        # A busy moment, and then none.
+        ([answer(0.8), answer(2.5), answer(0.8), answer(0.9)], CheckStatus.PASS),
+    ],
+)
+def test_a_busy_machine_is_no_queue(answers: list[str], status: CheckStatus) -> None:
+    host, given = a_host(), iter(answers)
+    host.posts[f"{URL}/api/chat"] = lambda _: Response(200, next(given))
+    found = queue_check(host, PLAN, in_force(host), "qwen3:8b")
+    assert found.status is status, found
+    assert next(given, None) is None
+
+
 def test_durations() -> None:
     found = read_durations(answer(3.0))
     assert found is not None

@@ -7,13 +7,15 @@ from dataclasses import replace
 import pytest
 
 from llmops.core.errors import Misconfigured, TooOld, UsageError
+from llmops.core.memory.ggml import budgets
 from llmops.core.plan import Plan, Shape
 from llmops.core.version import Timeline, Version
 from llmops.engines.base import InForce
+from llmops.engines.ggml import ggml_settings
 from llmops.engines.ollama import facts
 from llmops.engines.ollama.settings import compose, require_usable
 from llmops.engines.ollama.shape import most_slots_of, shaped
-from tests.unit.core.example_models import eight_billion_16_bit
+from tests.unit.core.example_models import GIB, cpu_host, eight_billion_16_bit
 from tests.unit.engines.ollama_host import BLOB, DROP_IN, ENGINE, NEW, OLD, STORE, UNIT, a_host, a_plan, installed
 
 MODEL = eight_billion_16_bit()
@@ -126,6 +128,18 @@ def test_prompts_that_are_kept_count_in_the_memory_of_the_host() -> None:
     (host,) = plan.budgets
     assert host.prompt_cache_bytes >= plan.prompt_cache_bytes > 0
     assert host.weights_bytes >= plan.model.weights_bytes
+
+
+@pytest.mark.parametrize(("version", "own_mib"), [(OLD, 200), (NEW, 100)])
+def test_the_server_itself_counts_in_the_memory_of_the_host(version: str, own_mib: int) -> None:
+    shape, hardware = Shape(2, 8192), cpu_host(64 * GIB, cores=16)
+    found = ENGINE.memory_model(hardware, MODEL, Version.parse(version))(shape)[0]
+    settings = ggml_settings(shaped(shape, MODEL, Version.parse(version)), hardware.cpu.flags)
+    engine = budgets(hardware, MODEL, settings)[0]
+    assert found.runtime_bytes == engine.runtime_bytes + own_mib * 1024**2
+    (runtime,) = [row for row in found.ranges if row[0] == "runtime_bytes"]
+    assert runtime[2] == found.runtime_bytes
+    assert "Ollama's own processes" in runtime[3]
 
 
 def test_the_drop_in_holds_variables_only() -> None:

@@ -24,10 +24,10 @@ class Launch:
     environment: dict[str, str]
 
 
-def batch(options: Options, slots: int) -> int:
-    """Tokens of one batch, on a machine without a GPU."""
-    if options.batch:
-        return options.batch
+def batch(settings: Settings, options: Options, slots: int) -> int:
+    """Tokens of one batch, on a machine without a GPU; before 0.30 always the same."""
+    if options.batch or not settings.traits.wraps_llama_server:
+        return options.batch or 512
     total = options.context * slots
     if total > 32768:
         return 2048
@@ -41,7 +41,7 @@ def flash_attention(settings: Settings) -> str:
 
 def child_launch(settings: Settings, model: Model, options: Options, slots: int, port: int) -> Launch:
     """From 0.30 on: llama-server itself, with the whole environment of the server."""
-    size = str(batch(options, slots))
+    size = str(batch(settings, options, slots))
     words = [
         settings.llama_server, "--model", str(model.weights), "--port", str(port), "--host", "127.0.0.1",
         "--no-webui", "--offline", "-c", str(options.context * slots), "-np", str(slots),
@@ -81,7 +81,7 @@ def old_cache_type(settings: Settings) -> str:
 
 def runner_launch(settings: Settings, model: Model, options: Options, slots: int, port: int) -> Launch:
     """Before 0.30: a runner of Ollama's own, to which the variables of llama-server mean nothing."""
-    size, kind, total = batch(options, slots), old_cache_type(settings), options.context * slots
+    size, kind, total = batch(settings, options, slots), old_cache_type(settings), options.context * slots
     words = [sys.argv[0], "runner", "--model", str(model.weights)]
     if settings.traits.loads_by_message:
         words += ["--port", str(port)]
