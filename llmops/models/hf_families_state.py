@@ -65,15 +65,19 @@ def gated_delta(facts: ConfigFacts) -> StateLayer:
 
 def kimi_delta(facts: ConfigFacts) -> StateLayer:
     """Kimi delta attention: a square matrix for each head, and convolutions of queries, keys and values."""
+    heads, length, kernel = kimi_delta_sizes(facts)
+    return _sized(facts, "kimi_delta", 3 * (kernel - 1) * heads * length, length * length * heads)
+
+
+def kimi_delta_sizes(facts: ConfigFacts) -> tuple[int, int, int]:
+    """Heads, head length and convolution kernel of a Kimi delta layer."""
     part = facts.part("linear_attn_config")
     if part is not None:
         heads, length = bounded(part, "num_heads", most=MOST_HEADS), bounded(part, "head_dim", most=MOST_HEAD_LENGTH)
-        kernel = _kernel(part, "short_conv_kernel_size")
-    else:
-        heads = bounded(facts, "linear_num_heads", query_heads(facts), most=MOST_HEADS)
-        length = bounded(facts, _first(facts, "linear_head_dim", "head_dim"), most=MOST_HEAD_LENGTH)
-        kernel = _kernel(facts, "short_conv_kernel_size", "linear_conv_kernel_dim")
-    return _sized(facts, "kimi_delta", 3 * (kernel - 1) * heads * length, length * length * heads)
+        return heads, length, _kernel(part, "short_conv_kernel_size")
+    heads = bounded(facts, "linear_num_heads", query_heads(facts), most=MOST_HEADS)
+    length = bounded(facts, _first(facts, "linear_head_dim", "head_dim"), most=MOST_HEAD_LENGTH)
+    return heads, length, _kernel(facts, "short_conv_kernel_size", "linear_conv_kernel_dim")
 
 
 def mamba(facts: ConfigFacts) -> StateLayer:

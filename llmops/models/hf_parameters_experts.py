@@ -1,0 +1,117 @@
+"""Feed-forward weights of one layer, dense or experts, and which layers have which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llmops.models.hf_config import ConfigFacts
+from llmops.models.hf_families_attention import bounded, layer_words
+from llmops.models.hf_parameters_layers import MOST_EXPERTS, Place
+from llmops.models.hf_weights import Weight
+
+_SHARED_COUNTS = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
+
+
+def experts(facts: ConfigFacts) -> tuple[int, int]:
+    """Routed experts of a layer, and how many of them a token uses; (0, 0) for a dense model."""
+    count = bounded(facts, "num_experts", 0, most=MOST_EXPERTS, least=0)
+    if count <= 1:
+        return 0, 0
+    used = bounded(facts, "num_experts_per_tok", most=MOST_EXPERTS)
+    if used > count:
+        raise facts.wrong(facts.find("num_experts_per_tok")[0], used)
+    return count, used
+
+
+def expert_length(facts: ConfigFacts) -> int:
+    """Feed-forward length of one routed expert."""
+    return facts.integer("moe_intermediate_size", 0) or facts.integer("intermediate_size", least=1)
+
+
+def sparse_layers(facts: ConfigFacts, layers: int) -> tuple[bool, ...]:
+    """Which layers have experts, by whichever of the families' keys the file has."""
+    if not experts(facts)[0]:
+        return (False,) * layers
+    words = layer_words(facts, layers, "mlp_layer_types")
+    if words is not None:
+        return tuple(word != "dense" for word in words)
+    listed = facts.integers("moe_layers")
+    if listed is not None:
+        return tuple(layer in listed for layer in range(layers))
+    return tuple(_is_sparse(facts, layer) for layer in range(layers))
+
+
+def _is_sparse(facts: ConfigFacts, layer: int) -> bool:
+    if layer < facts.integer("first_k_dense_replace", facts.integer("num_dense_layers", 0)):
+        return False
+    if layer in (facts.integers("mlp_only_layers") or ()):
+        return False
+    if facts.has("expert_layer_period"):
+        return layer % facts.integer("expert_layer_period", least=1) == facts.integer("expert_layer_offset", 0)
+    if facts.has("moe_layer_freq"):
+        listed = facts.find("moe_layer_freq")[1]
+        if isinstance(listed, list):
+            return layer < len(listed) and bool(listed[layer])
+        return layer % facts.integer("moe_layer_freq", least=1) == 0
+    return _is_last_of_step(facts, layer)
+
+
+def _is_last_of_step(facts: ConfigFacts, layer: int) -> bool:
+    steps = ("moe_layer_interval", "decoder_sparse_step", "interleave_moe_layer_step")
+    step = next((facts.integer(key, least=1) for key in steps if facts.has(key)), 1)
+    return layer >= facts.integer("moe_layer_start_index", 0) and (layer + 1) % step == 0
+
+
+def feed_forward(place: Place, length: int, role: str = "feed_forward", module: str = "") -> Iterator[Weight]:
+    """Gate (where there is one), up and down of a dense layer or of the shared experts."""
+    traits, hidden = place.traits, place.hidden
+    module = module or traits.mlp
+    bias = traits.mlp_bias
+    if not length:
+        return
+    if traits.gated:
+        yield from place.matrix(f"{module}.gate_proj", role, length, hidden, bias=bias)
+    yield from place.matrix(f"{module}.up_proj", role, length, hidden, bias=bias)
+    yield from place.matrix(f"{module}.down_proj", role, hidden, length, bias=bias)
+    if traits.sub_norms:
+        yield from place.vector(f"{module}.ffn_sub_norm", "norm", length)
+
+
+def routed(place: Place) -> Iterator[Weight]:
+    """Router and routed experts of one layer."""
+    facts, hidden, traits = place.facts, place.hidden, place.traits
+    count, used = experts(facts)
+    length = expert_length(facts)
+    yield from place.matrix(f"{traits.mlp}.gate", "router", count, hidden, bias=traits.expert_bias)
+    if traits.correction:
+        yield from place.vector(f"{traits.mlp}.gate.e_score_correction_bias", "router", count)
+    shapes = [("up_proj", length, hidden), ("down_proj", hidden, length)]
+    if traits.gated:
+        shapes.insert(0, ("gate_proj", length, hidden))
+    for name, rows, columns in shapes:
+        module = f"{place.prefix}{traits.mlp}.experts.*.{name}"
+        yield Weight(module, "experts", rows, columns, count, used, place.layer)
+        if traits.expert_bias:
+            yield Weight(f"{module}.bias", "experts", rows, 0, count, used, place.layer)
+
+
+def shared_length(place: Place) -> int:
+    """Feed-forward length of the experts that every token uses, 0 without any."""
+    facts = place.facts
+    if place.traits.shared_as_dense:
+        return facts.integer("intermediate_size", least=1)
+    for key in ("shared_expert_intermediate_size", "shared_intermediate_size"):
+        if facts.has(key):
+            return facts.integer(key)
+    name = next((key for key in _SHARED_COUNTS if facts.has(key)), None)
+    count = bounded(facts, name, most=MOST_EXPERTS, least=0) if name else 0
+    key = "moe_shared_expert_intermediate_size"
+    return count * (facts.integer(key) if facts.has(key) else expert_length(facts)) if count else 0
+
+
+def shared(place: Place) -> Iterator[Weight]:
+    """The shared experts of one layer and what weighs them."""
+    length = shared_length(place)
+    yield from feed_forward(place, length, "shared_experts", f"{place.traits.mlp}.shared_experts")
+    if length and place.traits.shared_gate:
+        yield from place.matrix(f"{place.traits.mlp}.shared_expert_gate", "router", 1, place.hidden)
