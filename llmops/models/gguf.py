@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from llmops.core.model import ModelSpec
 from llmops.models.ggml_types import FILE_TYPE_GUESSED, FILE_TYPES
 from llmops.models.gguf_facts import Facts
-from llmops.models.gguf_families import attention_layers
+from llmops.models.gguf_families import caches_of
 from llmops.models.gguf_file import GgufFile, Value, read_gguf_file
 from llmops.models.gguf_reader import Allowance, unreadable
 from llmops.models.gguf_shapes import layer_shapes
@@ -43,7 +43,7 @@ def spec_of_files(path: str, files: tuple[GgufFile, ...]) -> ModelSpec:
     first = files[0]
     _require_model(first)
     facts = Facts(path, first.metadata)
-    layers = attention_layers(facts)
+    caches = caches_of(facts)
     experts, experts_used = _experts(facts)
     tensors = [tensor for file in files for tensor in file.tensors]
     weights = weigh(tensors, facts.layers, experts, experts_used)
@@ -55,10 +55,12 @@ def spec_of_files(path: str, files: tuple[GgufFile, ...]) -> ModelSpec:
         architecture=facts.architecture,
         name=_shown_name(facts),
         layers=facts.layers,
-        attention_layers=layers,
+        attention_layers=caches.attention,
+        state_layers=caches.state,
+        draft_layers=facts.blocks - facts.layers,
         embedding_length=facts.integer("embedding_length", least=1),
         feed_forward_length=max(facts.per_layer("feed_forward_length", (0,))),
-        attention_heads=max(facts.per_layer("attention.head_count")),
+        attention_heads=max(facts.per_layer("attention.head_count", (0,))),
         vocabulary_size=facts.items("tokenizer.ggml.tokens") or facts.integer("vocab_size", weights.vocabulary_rows),
         context_tokens_trained=facts.integer("context_length", least=1),
         parameters=weights.parameters,

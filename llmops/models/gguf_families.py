@@ -1,98 +1,30 @@
-"""Which layers of a model keep keys and values, and for how long: one rule for each general.architecture.
+"""Which layers of a model keep keys and values or a state: one rule for each general.architecture.
 
 Read from src/llama-model.cpp (create_memory, load_hparams) and src/models/*.cpp of llama.cpp b11434. Adding a family
-is adding its name to a rule, or a rule of its own. What is not here is refused, never guessed: recurrent and hybrid
-models, compressed (MLA) caches, indexers, layers that share a cache, looped layers, draft heads and encoders.
+is adding its name to a rule, or a rule of its own. What is not here is refused, never guessed: compressed caches of
+several ratios, looped layers, draft heads in files of their own, encoder-decoders and diffusion models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from llmops.core.errors import UnknownArchitecture
-from llmops.core.model import AttentionLayer
+from llmops.models import gguf_families_latent as latents
+from llmops.models import gguf_families_state as states
 from llmops.models.gguf_facts import Facts
-from llmops.models.gguf_reader import unreadable
-
-Rule = Callable[[Facts], tuple[AttentionLayer, ...]]
-
-PATTERN = "attention.sliding_window_pattern"
-WINDOW = "attention.sliding_window"
-
-
-def full_attention(facts: Facts) -> tuple[AttentionLayer, ...]:
-    """Every layer with key-value heads keeps every token, whatever the file says of windows."""
-    return _layers(facts, (False,) * facts.layers, None)
-
-
-def windowed(
-    facts: Facts,
-    *,
-    period: int | None,
-    dense_first: bool = False,
-    window_tokens: int | None = None,
-    window_optional: bool = False,
-    window_fixed: bool = False,
-) -> tuple[AttentionLayer, ...]:
-    """Most layers keep a window; the last (or first) layer of each period keeps everything.
-
-    `period` None: the file must list the layers. `window_tokens` is used where the file gives none, or always when
-    `window_fixed`. `window_optional`: a window of 0, or none in the file, means full attention.
-    """
-    given = facts.integer(WINDOW, 0 if window_optional else window_tokens)
-    if given == 0 and window_optional:
-        return full_attention(facts)
-    if given == 0:
-        raise facts.wrong(WINDOW, given)
-    inside = _pattern(facts, period, dense_first=dense_first)
-    return _layers(facts, inside, window_tokens if window_fixed else given)
-
-
-def exaone4(facts: Facts) -> tuple[AttentionLayer, ...]:
-    """Only the 64-layer model has windows (src/models/exaone4.cpp)."""
-    return windowed(facts, period=4, window_tokens=4096) if facts.layers == 64 else full_attention(facts)
-
-
-def llama4(facts: Facts) -> tuple[AttentionLayer, ...]:
-    """Chunks of 8,192 tokens whatever the file says, unless it says 0 (src/models/llama4.cpp)."""
-    if facts.has(WINDOW) and facts.integer(WINDOW) == 0:
-        return full_attention(facts)
-    return windowed(facts, period=4, window_tokens=8192, window_fixed=True)
-
-
-def _pattern(facts: Facts, period: int | None, *, dense_first: bool) -> tuple[bool, ...]:
-    listed = facts.switches(PATTERN)
-    if listed is not None:  # layers after the end of the list are full
-        return (listed + (False,) * facts.layers)[: facts.layers]
-    if period is None:
-        raise unreadable(facts.path, f"{PATTERN} of {facts.architecture} does not list its layers")
-    period = facts.integer(PATTERN, period)
-    if period == 0:
-        return (True,) * facts.layers
-    full = 0 if dense_first else period - 1
-    return tuple(layer % period != full for layer in range(facts.layers))
-
-
-def _layers(facts: Facts, inside: tuple[bool, ...], window_tokens: int | None) -> tuple[AttentionLayer, ...]:
-    """Head counts and head lengths as load_hparams reads them; layers without key-value heads cache nothing."""
-    heads = facts.per_layer("attention.head_count")
-    kv_heads = facts.per_layer("attention.head_count_kv", heads)
-    if heads[0] == 0:
-        raise facts.wrong("attention.head_count", heads[0])
-    default = facts.integer("embedding_length", least=1) // heads[0]
-    key = facts.integer("attention.key_length", default)
-    value = facts.integer("attention.value_length", default)
-    key_inside = facts.integer("attention.key_length_swa", key)
-    value_inside = facts.integer("attention.value_length_swa", value)
-    return tuple(
-        AttentionLayer(count, key_inside, value_inside, window_tokens)
-        if within
-        else AttentionLayer(count, key, value, None)
-        for count, within in zip(kv_heads, inside, strict=False)
-        if count
-    )
-
+from llmops.models.gguf_families_attention import (
+    WINDOW,
+    Caches,
+    Rule,
+    encoder,
+    exaone4,
+    full_attention,
+    gemma3n,
+    gemma4,
+    llama4,
+    windowed,
+)
 
 # Architectures whose memory is one plain cache: the default branch of create_memory, no window set, no MLA.
 FULL_ATTENTION = (
@@ -100,14 +32,13 @@ FULL_ATTENTION = (
     "chatglm", "codeshell", "cogvlm", "command-r", "dbrx", "deci", "deepseek", "deepseek2-ocr", "dots1",
     "ernie4_5", "ernie4_5-moe", "exaone", "falcon", "gemma", "glm4", "glm4moe", "gpt2", "gptneox", "granite",
     "granitemoe", "grok", "grovemoe", "hunyuan-dense", "hunyuan-moe", "hunyuan_vl", "hy_v3", "internlm2",
-    "jais", "jais2", "llama", "maincoder", "minicpm", "minimax-m2", "mistral3", "mpt", "nemotron", "olmo",
-    "olmoe", "openelm", "orion", "paddleocr", "pangu-embedded", "phi2", "phi3", "phimoe", "plamo", "qwen",
+    "jais", "jais2", "llama", "maincoder", "minicpm", "minicpm3", "minimax-m2", "mistral3", "mpt", "nemotron", "olmo",
+    "olmoe", "openelm", "orion", "paddleocr", "pangu-embedded", "phi2", "phi3", "phimoe", "plamo", "plm", "qwen",
     "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "refact", "seed_oss",
     "smollm3", "stablelm", "starcoder", "starcoder2", "xverse",
 )  # fmt: skip
 
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(FULL_ATTENTION, full_attention),
+WINDOWED: dict[str, Rule] = {
     "afmoe": partial(windowed, period=4, window_optional=True),
     "cohere2": partial(windowed, period=4),
     "cohere2moe": partial(windowed, period=4, dense_first=True),
@@ -115,6 +46,8 @@ RULES: dict[str, Rule] = {
     "exaone-moe": partial(windowed, period=4),
     "gemma2": partial(windowed, period=2, window_tokens=4096),
     "gemma3": partial(windowed, period=6, window_optional=True),
+    "gemma3n": gemma3n,
+    "gemma4": gemma4,
     "gpt-oss": partial(windowed, period=2),
     "granite_swa": partial(windowed, period=None),
     "laguna": partial(windowed, period=4, dense_first=True, window_optional=True),
@@ -132,8 +65,57 @@ RULES: dict[str, Rule] = {
     "step35": partial(windowed, period=None),
 }
 
+LATENT: dict[str, Rule] = {
+    "deepseek2": latents.latent,
+    "deepseek32": latents.latent_with_indexer,
+    "dots3note": latents.dots3note,
+    "glm-dsa": latents.glm_dsa,
+    "hy_v4": latents.hy_v4,
+    "minimax-m3": latents.minimax_m3,
+    "mistral4": latents.latent,
+}
 
-def attention_layers(facts: Facts) -> tuple[AttentionLayer, ...]:
+STATE: dict[str, Rule] = {
+    "arwkv7": partial(states.recurrent, sizes=states.rwkv_state),
+    "bailingmoe3": partial(states.by_heads, sizes=states.kimi_delta_state),
+    "falcon-h1": states.side_by_side,
+    "glm5-next": states.glm5_next,
+    "granitehybrid": partial(states.by_heads, sizes=states.mamba_state),
+    "jamba": partial(states.by_heads, sizes=states.mamba_state),
+    "kimi-k3": partial(states.by_heads, sizes=states.kimi_delta_state),
+    "kimi-linear": partial(states.by_heads, sizes=states.kimi_delta_state),
+    "lfm2": states.short_convolution,
+    "lfm2moe": states.short_convolution,
+    "mamba": partial(states.recurrent, sizes=states.mamba_state),
+    "mamba2": partial(states.recurrent, sizes=states.mamba_state),
+    "minimax-01": partial(states.by_interval, sizes=states.lightning_state, interval=8),
+    "nemotron_h": states.nemotron_h,
+    "nemotron_h_moe": states.nemotron_h,
+    "plamo2": partial(states.by_heads, sizes=states.mamba_state),
+    "qwen35": partial(states.by_interval, sizes=states.gated_delta_state, interval=4),
+    "qwen35moe": partial(states.by_interval, sizes=states.gated_delta_state, interval=4),
+    "qwen3next": partial(states.by_interval, sizes=states.gated_delta_state, interval=4),
+    "rwkv6": partial(states.recurrent, sizes=states.rwkv_state),
+    "rwkv6qwen2": partial(states.recurrent, sizes=states.rwkv_state),
+    "rwkv7": partial(states.recurrent, sizes=states.rwkv_state),
+}
+
+# Architectures without a memory in create_memory that turn texts into vectors.
+ENCODERS = (
+    "bert", "eurobert", "gemma-embedding", "jina-bert-v2", "jina-bert-v3", "modern-bert", "neo-bert", "nomic-bert",
+    "nomic-bert-moe",
+)  # fmt: skip
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(FULL_ATTENTION, full_attention),
+    **WINDOWED,
+    **LATENT,
+    **STATE,
+    **dict.fromkeys(ENCODERS, encoder),
+}
+
+
+def caches_of(facts: Facts) -> Caches:
     """The layers that cache, in order; UnknownArchitecture where no rule is known."""
     rule = RULES.get(facts.architecture)
     if rule is None:
@@ -153,7 +135,9 @@ def _found(facts: Facts) -> str:
         ("key-value heads", "attention.head_count_kv"),
         ("key length", "attention.key_length"),
         ("value length", "attention.value_length"),
+        ("compressed length", "attention.kv_lora_rank"),
         ("window", WINDOW),
+        ("state", "ssm.state_size"),
         ("trained context", "context_length"),
     )
     shown = [f"{name} {facts.shown(key)}" for name, key in keys if facts.has(key)]

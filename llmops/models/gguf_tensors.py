@@ -70,10 +70,10 @@ def weigh(tensors: Iterable[Tensor], layers: int, experts: int, experts_used: in
 
 
 def role_of(name: str, layers: int) -> str:
-    """`repeating`, `input`, `output` or `other`; layers after the last one are draft heads and count as other."""
+    """`repeating`, `input`, `output`, `other`, or `draft` for the layers after the last one of the main model."""
     parts = name.split(".", 2)
     if parts[0] == "blk" and len(parts) == 3 and parts[1].isdecimal():
-        return "repeating" if int(parts[1]) < layers else "other"
+        return "repeating" if int(parts[1]) < layers else "draft"
     if parts[0] in _INPUT or parts[0].startswith("token_embd"):
         return "input"
     return "output" if parts[0] in _OUTPUT else "other"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from llmops.core.errors import UnreadableInput
 from llmops.core.hardware import Gpu, Hardware
 from llmops.core.memory.budget import MemoryBudget
-from llmops.core.memory.ggml_cache import checkpoints_bytes, layer_cache_bytes
+from llmops.core.memory.ggml_cache import cache_beside_bytes, checkpoints_bytes, layer_cache_bytes
 from llmops.core.memory.ggml_compute import compute_bytes, input_bytes, output_bytes
 from llmops.core.memory.ggml_runtime import (
     FIT_MARGIN_BYTES,
@@ -24,12 +24,14 @@ from llmops.core.memory.ggml_settings import (
     slot_context_tokens,
     total_context_tokens,
 )
+from llmops.core.memory.ggml_state import layer_state_bytes
 from llmops.core.memory.ggml_weights import (
     HOST,
     Placement,
     device_weights,
     doubled_output_bytes,
     place_layers,
+    role_bytes,
 )
 from llmops.core.model import ModelSpec
 from llmops.core.version import Version
@@ -82,11 +84,34 @@ def card_free_bytes(gpu: Gpu) -> int:
 
 
 def cache_on(device: int, demand: Demand) -> int:
-    """Bytes of the KV cache that lie with their layers on this device."""
-    per_layer = layer_cache_bytes(demand.model, demand.settings)
-    layers = demand.placement.layers
-    homes = (layers[position * len(layers) // len(per_layer)] for position in range(len(per_layer)))
-    return sum(size for size, home in zip(per_layer, homes, strict=True) if home == device)
+    """Bytes of the KV cache that lie with their layers on this device; what has no layer lies with the last one."""
+    numbers = tuple(layer.layer for layer in demand.model.attention_layers)
+    sizes = layer_cache_bytes(demand.model, demand.settings, demand.build)
+    beside = cache_beside_bytes(demand.model, demand.settings) if device == demand.placement.layers[-1] else 0
+    return _lying_on(device, numbers, sizes, demand.placement) + beside
+
+
+def state_on(device: int, demand: Demand) -> int:
+    """Bytes of the states that lie with their layers on this device."""
+    numbers = tuple(layer.layer for layer in demand.model.state_layers)
+    return _lying_on(device, numbers, layer_state_bytes(demand.model, demand.settings), demand.placement)
+
+
+def draft_weights_on(device: int, demand: Demand) -> int:
+    """Bytes of the layers that only guess tokens, 0 while they do not run: the engine passes them over."""
+    runs = demand.settings.draft_tokens > 0 and device == demand.placement.layers[-1]
+    return role_bytes(demand.model, "draft") if runs else 0
+
+
+def _lying_on(device: int, numbers: tuple[int | None, ...], sizes: tuple[int, ...], placement: Placement) -> int:
+    """What of these sizes lies on a device; layers without a number are spread evenly."""
+    layers = placement.layers
+    last = len(layers) - 1
+    homes = (
+        layers[position * len(layers) // len(numbers) if number is None else min(number, last)]
+        for position, number in enumerate(numbers)
+    )
+    return sum(size for size, home in zip(sizes, homes, strict=True) if home == device)
 
 
 def card_budget(gpu: Gpu, position: int, demand: Demand) -> MemoryBudget:
@@ -98,8 +123,9 @@ def card_budget(gpu: Gpu, position: int, demand: Demand) -> MemoryBudget:
         device=f"gpu{gpu.index}",
         total_bytes=gpu.total_bytes if gpu.total_bytes is not None else free,
         available_bytes=free,
-        weights_bytes=device_weights(demand.model, demand.placement, position),
+        weights_bytes=device_weights(demand.model, demand.placement, position) + draft_weights_on(position, demand),
         cache_bytes=cache_on(position, demand),
+        state_bytes=state_on(position, demand),
         compute_bytes=compute[2],
         runtime_bytes=runtime[2],
         reserve_bytes=FIT_MARGIN_BYTES,
@@ -129,6 +155,7 @@ def host_budget(
         available_bytes=usable,
         weights_bytes=host_weights(demand) + sum(card.weights_bytes for card in shared),
         cache_bytes=cache_on(HOST, demand) + sum(card.cache_bytes for card in shared),
+        state_bytes=state_on(HOST, demand) + sum(card.state_bytes for card in shared),
         output_bytes=output_bytes(demand.model, demand.settings),
         reserve_bytes=host_reserve_bytes(hardware.memory),
         ranges=ranges,
@@ -152,7 +179,7 @@ def host_weights(demand: Demand) -> int:
     The mapped pages of repacked tensors are clean and never read again: the kernel drops them first, at no cost.
     """
     doubled = doubled_output_bytes(demand.model, demand.settings, demand.placement)
-    return device_weights(demand.model, demand.placement, HOST) + doubled
+    return device_weights(demand.model, demand.placement, HOST) + draft_weights_on(HOST, demand) + doubled
 
 
 def host_ranges(demand: Demand) -> tuple[Range, ...]:

@@ -99,8 +99,7 @@ def device_weights(model: ModelSpec, placement: Placement, device: int) -> int:
 
     The token embeddings always stay on the host; an output layer that shares them is a second copy on a card.
     """
-    ends = sum(role_bytes(model, role) for role in ("input", "output", "other"))
-    repeating = model.weights_bytes - ends
+    repeating = role_bytes(model, "repeating")
     before = sum(1 for where in placement.layers if where < device)
     here = sum(1 for where in placement.layers if where == device)
     layers = len(placement.layers)

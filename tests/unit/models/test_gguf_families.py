@@ -6,7 +6,7 @@ import pytest
 
 from llmops.core.errors import UnreadableInput
 from llmops.models.gguf_facts import Facts
-from llmops.models.gguf_families import RULES, attention_layers
+from llmops.models.gguf_families import RULES, caches_of
 from llmops.models.gguf_file import Value
 
 
@@ -19,7 +19,7 @@ def windows(architecture: str, layers: int = 8, **keys: Value) -> list[int | Non
         f"{architecture}.attention.head_count_kv": 2,
         **{f"{architecture}.attention.{key}": value for key, value in keys.items()},
     }
-    return [layer.window_tokens for layer in attention_layers(Facts("/m.gguf", metadata))]
+    return [layer.window_tokens for layer in caches_of(Facts("/m.gguf", metadata)).attention]
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen3", "phi3", "mistral3", "granite", "command-r"])
@@ -64,6 +64,46 @@ def test_window_defaults_and_absence() -> None:
     assert windows("llama4", sliding_window=0) == [None] * 8
 
 
+def test_chunks_start_anew_and_windows_slide() -> None:
+    metadata: dict[str, Value] = {
+        "general.architecture": "llama4",
+        "llama4.block_count": 4,
+        "llama4.embedding_length": 512,
+        "llama4.attention.head_count": 8,
+    }
+    assert [layer.is_chunked for layer in caches_of(Facts("/m.gguf", metadata)).attention] == [True] * 3 + [False]
+
+
+def test_every_layer_has_its_number() -> None:
+    metadata: dict[str, Value] = {
+        "general.architecture": "deci",
+        "deci.block_count": 4,
+        "deci.embedding_length": 512,
+        "deci.attention.head_count": 8,
+        "deci.attention.head_count_kv": (2, 0, 1, 0),
+    }
+    assert [layer.layer for layer in caches_of(Facts("/m.gguf", metadata)).attention] == [0, 2]
+
+
+def test_layers_that_use_the_cache_of_earlier_ones_have_none() -> None:
+    assert windows("gemma3n", 35, sliding_window=64) == [64, 64, 64, 64, None] * 4
+    listed = (True, False) * 4
+    assert windows("gemma4", sliding_window=64, sliding_window_pattern=listed, shared_kv_layers=3) == [
+        64,
+        None,
+        64,
+        None,
+        64,
+    ]
+    with pytest.raises(UnreadableInput, match="shared_kv_layers"):
+        windows("gemma4", sliding_window=64, sliding_window_pattern=listed, shared_kv_layers=8)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "nomic-bert-moe", "gemma-embedding"])
+def test_encoders_keep_nothing(architecture: str) -> None:
+    assert windows(architecture, sliding_window=64) == []
+
+
 def test_a_family_whose_window_is_fixed_where_there_is_one() -> None:
     assert windows("smallthinker", sliding_window=64) == [None, 4096, 4096, 4096] * 2
     assert windows("smallthinker") == [None] * 8
@@ -100,10 +140,10 @@ def test_layers_with_a_window_may_have_their_own_head_lengths() -> None:
         "gemma3.attention.key_length": 256,
         "gemma3.attention.value_length_swa": 32,
     }
-    first, *_, last = attention_layers(Facts("/m.gguf", metadata))
+    first, *_, last = caches_of(Facts("/m.gguf", metadata)).attention
     assert (first.kv_heads, first.key_length, first.value_length) == (8, 256, 32)
     assert (last.kv_heads, last.key_length, last.value_length) == (8, 256, 64)
 
 
 def test_no_rule_is_registered_for_families_that_need_another_memory() -> None:
-    assert not {"mamba", "jamba", "deepseek2", "gemma3n", "gemma4", "t5", "bert", "eagle3", "minicpm3"} & set(RULES)
+    assert not {"deepseek4", "qwen4exp", "t5", "eagle3", "dflash", "llada", "hrm-text", "graniteswitch"} & set(RULES)

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmops.core.memory.ggml_cache import checkpoint_bytes, checkpoints_bytes, total_cache_bytes
+from llmops.core.memory.ggml_cache import (
+    KEEPS_LATENT_VALUES,
+    REFUSES_MIXED_LATENT_TYPES,
+    checkpoint_bytes,
+    checkpoints_bytes,
+    draft_cache_bytes,
+    padding_bytes,
+    refuses_cache_types,
+    total_cache_bytes,
+)
 from llmops.core.memory.ggml_compute import RESERVES_LOGITS, compute_bytes, input_bytes, output_bytes
 from llmops.core.memory.ggml_settings import (
     GgmlSettings,
@@ -161,6 +170,46 @@ def test_no_checkpoints_without_windows() -> None:
     assert checkpoint_bytes(GEMMA_270M, replace(FOUR, swa_full=True)) == 0
 
 
+LATENT = replace(QWEN_8B, attention_layers=(AttentionLayer(1, 576, 0, is_latent=True),) * 61, layers=61)
+
+
+def test_a_compressed_cache_has_no_values() -> None:
+    """deepseek-v3 with 16,384 tokens: 1,098 MiB; builds before keep values as well, 512 wide: 2,074 MiB."""
+    settings = GgmlSettings(1, 16_384)
+    assert total_cache_bytes(LATENT, settings) == 1098 * MIB
+    assert total_cache_bytes(LATENT, settings, Version((7899,))) == 2 * 1098 * MIB >= 2074 * MIB
+    assert total_cache_bytes(LATENT, replace(settings, flash_attention=False)) == 1098 * MIB
+
+
+def test_a_compressed_cache_has_one_type() -> None:
+    assert refuses_cache_types(LATENT, "q8_0", "f16", None)
+    assert not refuses_cache_types(LATENT, "q8_0", "q8_0", None)
+    assert not refuses_cache_types(LATENT, "q8_0", "f16", Version((10_204,)))
+    assert not refuses_cache_types(QWEN_8B, "q8_0", "f16", None)
+
+
+def test_layers_without_heads_are_padded_too_without_flash_attention() -> None:
+    """27 of 80 layers with 8 heads of 128, 8,192 tokens: 864 MiB with flash attention, 1,712 without (b11434)."""
+    numbered = tuple(AttentionLayer(8, 128, 128, layer=number) for number in range(0, 80, 3))
+    sparse = replace(QWEN_8B, attention_layers=numbered, layers=80)
+    settings = GgmlSettings(1, 8192)
+    assert total_cache_bytes(sparse, settings) == 864 * MIB
+    assert total_cache_bytes(sparse, replace(settings, flash_attention=False)) == 1712 * MIB
+    shared = replace(sparse, architecture="gemma4")
+    assert padding_bytes(shared, replace(settings, flash_attention=False)) == 0
+
+
+def test_draft_layers_keep_sixteen_bits_of_the_whole_context() -> None:
+    """qwen3.5-9b with two slots of 32,768 tokens: 256 MiB beside an 8-bit cache (b11434, draft-mtp)."""
+    full = tuple(AttentionLayer(4, 256, 256, layer=number) for number in range(3, 32, 4))
+    spec = replace(QWEN_8B, attention_layers=full, layers=32, draft_layers=1)
+    settings = quantised(GgmlSettings(2, 32_768), "q8_0")
+    assert draft_cache_bytes(spec, settings) == 0
+    drafting = replace(settings, draft_tokens=3)
+    assert draft_cache_bytes(spec, drafting) == 256 * MIB
+    assert total_cache_bytes(spec, drafting) == (1088 + 256) * MIB
+
+
 def test_older_builds_reserve_logits_for_a_whole_batch() -> None:
     """gemma3-270m: 522 MiB before, 53 MiB after."""
     default = PRINTED[0][0]
@@ -169,10 +218,11 @@ def test_older_builds_reserve_logits_for_a_whole_batch() -> None:
     assert compute_bytes(GEMMA_270M, default, None) == compute_bytes(GEMMA_270M, default, Version((11434,)))
 
 
-def test_the_timeline_is_sorted_and_sourced() -> None:
-    versions = [row.version for row in RESERVES_LOGITS.rows]
-    assert versions == sorted(versions)
-    assert all(row.source for row in RESERVES_LOGITS.rows)
+def test_the_timelines_are_sorted_and_sourced() -> None:
+    for timeline in (RESERVES_LOGITS, KEEPS_LATENT_VALUES, REFUSES_MIXED_LATENT_TYPES):
+        versions = [row.version for row in timeline.rows]
+        assert versions == sorted(versions)
+        assert all(row.source for row in timeline.rows)
 
 
 def test_outputs_and_inputs() -> None:
