@@ -20,8 +20,8 @@ class SpeedClass:
 
     `bandwidth_share`: of the read bandwidth, in decode. `kernel_seconds`: from one kernel of a step to the next.
     `operations_share`: of the published 16-bit matrix rate; `operations_per_byte`: per byte/s of bandwidth where none
-    is published. `unshared_reads`: how much of a pass over the weights each further stream costs, until
-    `unshared_streams` share it: kernels for few streams read the weights more than once or are less busy.
+    is published. `unshared_reads`: how much of the weights that another stream has read each of the first
+    `unshared_streams` costs again: kernels for few streams read them more than once or are less busy.
     `tile_tokens`: tokens of one expert at which its matrix product is as fast as a dense one.
     """
 
@@ -44,7 +44,7 @@ _GGML_CARD = SpeedClass(
     # 0.2 to 0.48 of the tensor rate in 2024; integer kernels since then reach more on the same cards.
     operations_share=(0.12, 0.33, 0.65),
     operations_per_byte=(30.0, 70.0, 170.0),
-    unshared_reads=(0.5, 0.1, 0.0),
+    unshared_reads=(0.5, 0.06, 0.0),
     unshared_streams=8,
     tile_tokens=(128.0, 64.0, 16.0),
     prefill_tokens=512,

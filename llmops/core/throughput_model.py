@@ -21,8 +21,8 @@ class RateModel:
 
     A step reads the weights (`weights_seconds`, and the touched share of `expert_seconds`) while it computes
     (`arithmetic_seconds` per stream): the longer of the two, and of the shorter what does not overlap. Each stream's
-    cache comes on top. `unshared_reads`: share of a pass over the weights that each further stream costs until
-    `unshared_streams`. `measured_steps`, where there are any, replace all of it.
+    cache comes on top. `unshared_reads`: share of what each of the first `unshared_streams` would read alone that it
+    reads again though another one has read it. `measured_steps`, where there are any, replace all of it.
     """
 
     fixed_seconds: float
@@ -47,9 +47,12 @@ class RateModel:
 
     def reading_seconds(self, streams: float) -> float:
         """Seconds of a step that go into reading weights."""
-        once = self.weights_seconds + touched_share(self.expert_share, streams) * self.expert_seconds
-        more = max(0.0, min(streams, float(self.unshared_streams)) - 1.0)
-        return once * (1.0 + self.unshared_reads * more)
+        few = max(1.0, min(streams, float(self.unshared_streams)))
+        again = few * self._reading_together(1.0) - self._reading_together(few)
+        return self._reading_together(streams) + self.unshared_reads * again
+
+    def _reading_together(self, streams: float) -> float:
+        return self.weights_seconds + touched_share(self.expert_share, streams) * self.expert_seconds
 
     def total_tokens_per_second(self, streams: float) -> float:
         """Tokens per second of all streams together."""

@@ -8,7 +8,7 @@ import statistics
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ruamel.yaml import YAML
@@ -47,6 +47,7 @@ CONFIGS = (
     ("Qwen3-32B", "qwen3-32b"),
     ("GLM-4.7-Flash", "deepseek-v2-lite"),
     ("14B-class", "qwen3-14b"),
+    ("mistral:7b", "mistral-7b"),
 )
 # What the config.json of a relative says otherwise: layers.
 OTHER_LAYERS = {"qwen35moe 122B": 48, "GLM-4.7-Flash": 47}
@@ -124,7 +125,7 @@ def model_of(row: dict[str, Any]) -> ModelSpec:
     model_id = row["model_id"]
     values = config_values(tagged(model_id, CONFIGS))
     facts = ConfigFacts("config.json", values)
-    part = language_facts(facts).values
+    part = cast("dict[str, Any]", language_facts(facts).values)
     found = layers_of(facts)
     count = tagged(model_id, tuple(OTHER_LAYERS.items())) or found.count
     attention: tuple[AttentionLayer, ...] = found.attention_layers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from llmops.core.card_rates import card_rates
 from llmops.core.hardware import Bandwidth, Gpu
 from llmops.core.plan import MeasuredRates
-from llmops.core.throughput import predict_rates, rates_from_measured, speeds
+from llmops.core.throughput import find_knee, predict_rates, rates_from_measured, speeds
 from llmops.core.workload import DEFAULTS, WorkloadKind
 from tests.unit.core.example_models import GIB, cpu_host, eight_billion_16_bit, one_card
 
@@ -135,3 +136,129 @@ def test_time_to_first_token_counts_the_prompts_of_the_others() -> None:
     rows = {row.streams: row for row in speeds(measured, CHAT)}
     assert rows[1].ttft_seconds == pytest.approx(1500 / 750 + 0.1)
     assert rows[5].ttft_seconds > 3 * 1500 / 750
+
+
+def test_cards_that_share_each_layer_are_faster_and_wait_for_each_other() -> None:
+    model = eight_billion_16_bit()
+    cards = tuple(card(index, 24, 936) for index in range(4))
+    alone, in_a_row, together = (
+        predict_rates(replace(one_card(), gpus=gpus), model, CHAT, on_gpu=True, engine="vllm", tensor_parallel=count)
+        for gpus, count in ((cards[:1], 1), (cards, 1), (cards, 4))
+    )
+    step = alone.likely.step_seconds(1)
+    assert in_a_row.likely.step_seconds(1) == pytest.approx(step), "layers split over cards add room, not speed"
+    assert step / 4 < together.likely.step_seconds(1) < step / 2
+    assert "4 cards that share each layer" in together.source
+
+
+def test_without_graphs_every_kernel_is_started_by_python() -> None:
+    model = eight_billion_16_bit()
+    graphs, eager = (
+        predict_rates(one_card(), model, CHAT, on_gpu=True, engine="vllm", eager=eager) for eager in (False, True)
+    )
+    assert eager.likely.fixed_seconds > 5 * graphs.likely.fixed_seconds
+    assert eager.basis.endswith("eager")
+
+
+def test_the_range_of_a_processor_holds_no_gain_and_full_gain_of_batching() -> None:
+    rates = predict_rates(cpu_host(), eight_billion_16_bit(), CHAT, on_gpu=False)
+    low, high = rates.low.total_tokens_per_second, rates.high.total_tokens_per_second
+    assert low(4) == pytest.approx(low(1), rel=0.02)
+    assert high(4) > 3 * high(1)
+
+
+def test_virtual_processors_are_not_taken_for_a_desktop() -> None:
+    host = cpu_host()
+    virtual = replace(host, cpu=replace(host.cpu, hypervisor="kvm"))
+    metal, guest = (predict_rates(one, eight_billion_16_bit(), CHAT, on_gpu=False) for one in (host, virtual))
+    assert guest.high.prefill_tokens_per_second < metal.high.prefill_tokens_per_second
+    assert guest.likely == metal.likely
+
+
+def test_few_tokens_for_each_of_many_experts_are_slow_to_compute() -> None:
+    dense = eight_billion_16_bit()
+    few, many = (
+        replace(dense, experts=count, experts_used=4, active_weights_bytes=dense.weights_bytes // 4)
+        for count in (16, 128)
+    )
+    rates = [predict_rates(one_card(), model, CHAT, on_gpu=True).likely for model in (few, many)]
+    assert rates[0].prefill_tokens_per_second > rates[1].prefill_tokens_per_second
+
+
+@given(st.integers(20, 8000), st.integers(1, 2000), st.sampled_from(["llama-server", "ollama", "vllm"]), st.booleans())
+def test_more_bandwidth_is_never_slower(rate: int, more: int, engine: str, on_gpu: bool) -> None:
+    model = eight_billion_16_bit()
+    slow, fast = (
+        replace(
+            cpu_host(bandwidth=bandwidth * 10**9),
+            gpus=(Gpu(0, None, "card", None, None, (8, 6), bandwidth * 10**9),),
+        )
+        for bandwidth in (rate, rate + more)
+    )
+    first, second = (predict_rates(one, model, CHAT, on_gpu=on_gpu, engine=engine) for one in (slow, fast))
+    for end in ("low", "likely", "high"):
+        for streams in (1, 2, 7, 64):
+            assert getattr(second, end).step_seconds(streams) <= getattr(first, end).step_seconds(streams)
+        assert getattr(second, end).prefill_tokens_per_second >= getattr(first, end).prefill_tokens_per_second
+
+
+@given(
+    st.integers(20, 8000), st.sampled_from(["llama-server", "vllm"]), st.booleans(), st.integers(1, 63), st.booleans()
+)
+def test_more_streams_never_get_less_together_and_never_more_each(
+    rate: int, engine: str, on_gpu: bool, streams: int, mixture: bool
+) -> None:
+    model = eight_billion_16_bit()
+    if mixture:
+        model = replace(model, experts=64, experts_used=6, active_weights_bytes=model.weights_bytes // 5)
+    host = replace(cpu_host(bandwidth=rate * 10**9), gpus=(Gpu(0, None, "card", None, None, None, rate * 10**9),))
+    rates = predict_rates(host, model, CHAT, on_gpu=on_gpu, engine=engine)
+    for one in (rates.low, rates.likely, rates.high):
+        assert one.step_seconds(streams + 1) >= one.step_seconds(streams)
+        assert one.total_tokens_per_second(streams + 1) >= one.total_tokens_per_second(streams) * (1 - 1e-9)
+    assert rates.low.step_seconds(streams) >= rates.likely.step_seconds(streams) >= rates.high.step_seconds(streams)
+    prefill = [one.prefill_tokens_per_second for one in (rates.low, rates.likely, rates.high)]
+    assert prefill == sorted(prefill)
+
+
+def test_measured_steps_are_kept_as_they_are_and_joined_by_lines() -> None:
+    predicted = predict_rates(cpu_host(), eight_billion_16_bit(), CHAT, on_gpu=False)
+    # A virtual machine where two streams together get less than one alone.
+    rates = rates_from_measured(MeasuredRates(((1, 86.0), (2, 24.0), (4, 16.75), (8, 13.875)), 300.0), predicted)
+    step = rates.likely.step_seconds
+    for streams, each in ((1, 86.0), (2, 24.0), (4, 16.75), (8, 13.875)):
+        assert step(streams) == pytest.approx(1 / each)
+    assert step(3) == pytest.approx((1 / 24.0 + 1 / 16.75) / 2)
+    assert step(64) > step(8)
+    assert 64 / step(64) >= 8 / step(8), "the total does not fall beyond what was measured"
+
+
+@given(st.lists(st.tuples(st.integers(1, 64), st.floats(0.1, 500)), min_size=1, max_size=6), st.integers(1, 63))
+def test_steps_from_any_measurement_rise_and_stay_above_zero(rows: list[tuple[int, float]], streams: int) -> None:
+    predicted = predict_rates(cpu_host(), eight_billion_16_bit(), CHAT, on_gpu=False)
+    rates = rates_from_measured(MeasuredRates(tuple(rows), 100.0), predicted)
+    for one in (rates.low, rates.likely, rates.high):
+        assert 0 < one.step_seconds(streams) <= one.step_seconds(streams + 1) * (1 + 1e-9)
+    last = max(count for count, _ in rows)
+    totals = [rates.likely.total_tokens_per_second(last + more) for more in (0, 1, 10, 100)]
+    assert all(after >= before * (1 - 1e-9) for before, after in pairwise(totals))
+
+
+def test_the_knee_is_where_computing_takes_as_long_as_reading() -> None:
+    rates = predict_rates(
+        one_card(), eight_billion_16_bit(), replace(CHAT, prompt_tokens=1, reply_tokens=2), on_gpu=True
+    )
+    knee = find_knee(rates.likely)
+    assert knee.cause == "arithmetic" and knee.streams is not None
+    computing = rates.likely.arithmetic_seconds
+    assert knee.streams * computing >= rates.likely.reading_seconds(knee.streams)
+    assert (knee.streams - 1) * computing < rates.likely.reading_seconds(knee.streams - 1)
+    assert knee.total_tokens_per_second < knee.plateau_tokens_per_second
+
+
+def test_the_knee_of_measured_rates_is_where_nearly_all_is_reached() -> None:
+    predicted = predict_rates(cpu_host(), eight_billion_16_bit(), CHAT, on_gpu=False)
+    # 50 ms and 5 ms more for each further stream: at most 200 tokens/s, 180 of them with 81 streams.
+    knee = find_knee(rates_from_measured(MeasuredRates(((1, 20.0), (5, 1 / 0.07)), 100.0), predicted).likely)
+    assert (knee.streams, knee.cause) == (81, "plateau")
+    assert knee.plateau_tokens_per_second == pytest.approx(200, rel=1e-3)
