@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 from llmops.core.memory.vllm_defaults import CardFacts, in_flight_tokens, longest_request
@@ -67,21 +67,25 @@ def cache_figures(
     layout = cache_layout(model, settings, card)
     longest = longest_request(model, settings)
     size = layout.largest_block_bytes
-    blocks = max(available_bytes, 0) // size if size else 1
+    return figures_of_blocks(layout, settings, max(available_bytes, 0) // size if size else 1, longest)
+
+
+def figures_of_blocks(layout: CacheLayout, settings: VllmSettings, blocks: int, longest: int) -> CacheFigures:
+    """What so many blocks hold for requests of up to `longest` tokens."""
     each = request_blocks(layout, longest)
-    concurrency = blocks / each if each else inf
     usable = max(blocks - 1, 0)
+    available = blocks * layout.largest_block_bytes
     # One block is never given out; the check at the start knows that only since some version.
-    checked = available_bytes - CHECKED_NULL_BLOCKS.at(settings.version) * size
+    checked = available - CHECKED_NULL_BLOCKS.at(settings.version) * layout.largest_block_bytes
     needed = needed_bytes(layout, settings, longest)
     return CacheFigures(
         blocks,
         _printed_tokens(layout, settings, blocks, longest),
         _printed_tokens(layout, settings, usable, longest),
-        concurrency,
+        blocks / each if each else inf,
         needed,
-        longest_fitting_tokens(layout, settings, available_bytes, longest),
-        available_bytes > 0 and needed <= checked,
+        longest_fitting_tokens(layout, settings, available, longest),
+        blocks > 0 and needed <= checked,
     )
 
 
@@ -139,11 +143,12 @@ def longest_fitting_tokens(layout: CacheLayout, settings: VllmSettings, availabl
     return low
 
 
-def bytes_for_requests(layout: CacheLayout, requests: int, tokens: int) -> int:
-    """Bytes of cache on the fullest card so that so many requests of that length run without being put back."""
-    return (requests * request_blocks(layout, tokens) + 1) * layout.largest_block_bytes
+def bytes_for_requests(layout: CacheLayout, requests: int, tokens: int, stage: int | None = None) -> int:
+    """Bytes of cache on a card of a stage (None: the fullest) so that so many full requests run and none is put back.
 
-
-def with_context(settings: VllmSettings, tokens: int) -> VllmSettings:
-    """The same settings for another longest request."""
-    return replace(settings, max_model_len=tokens)
+    The block that is never given out is among them.
+    """
+    if not layout.groups:
+        return 0
+    size = layout.largest_block_bytes if stage is None else layout.stage_block_bytes[stage]
+    return (requests * request_blocks(layout, tokens) + 1) * size

@@ -1,0 +1,177 @@
+"""The memory of a vLLM server: one budget for the host and one for each card; the cache gets what is left of a share.
+
+requested = seen by the engine * utilization; cache = requested - weights - profiled step - libraries - graphs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from llmops.core.errors import UsageError
+from llmops.core.hardware import Gpu, Hardware
+from llmops.core.memory.budget import MemoryBudget
+from llmops.core.memory.ggml import card_free_bytes
+from llmops.core.memory.vllm_cache import CacheFigures, CacheLayout, bytes_for_requests, cache_layout, figures_of_blocks
+from llmops.core.memory.vllm_defaults import CardFacts, batch, longest_request, utilization
+from llmops.core.memory.vllm_overhead import CAPTURE_MARGIN_BYTES, activation, graphs, graphs_inside, libraries
+from llmops.core.memory.vllm_settings import VllmSettings
+from llmops.core.memory.vllm_weights import Span, card_weights
+from llmops.core.model import ModelSpec
+from llmops.core.units import MIB
+
+# A driver shows more memory than programs see; the difference was 318 to 606 MiB on eight kinds of NVIDIA cards.
+HIDDEN_BYTES = {"cuda": (300 * MIB, 620 * MIB)}
+UNKNOWN_CARD = "any card"
+POOL_REASON = "what is left of the requested share after the other parts, each at its own end"
+
+
+@dataclass(frozen=True)
+class CardShare:
+    """What one card's share is made of; each part as low end, high end and reason."""
+
+    gpu: Gpu
+    stage: int
+    requested: tuple[int, int]
+    weights: Span
+    activation: Span
+    libraries: Span
+    graphs: Span
+    requests: int
+
+    def pool(self, *, inside: bool) -> tuple[int, int]:
+        """Low and high end of what the cache gets; `inside` says whether graphs are taken off it."""
+        parts = (self.weights, self.activation, self.libraries, *((self.graphs,) if inside else ()))
+        return (
+            self.requested[0] - sum(high for _, high, _ in parts),
+            self.requested[1] - sum(low for low, _, _ in parts),
+        )
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The cache of all cards together: its layout and what the smallest and the largest pools hold."""
+
+    layout: CacheLayout
+    low: CacheFigures
+    high: CacheFigures
+    longest_request: int
+
+
+def budgets_of_cards(hardware: Hardware, model: ModelSpec, settings: VllmSettings) -> tuple[MemoryBudget, ...]:
+    """One budget for each card that this machine gives to the server; UsageError where it has none."""
+    shares = card_shares(hardware, model, settings)
+    pool = pool_of(model, settings, shares)
+    return tuple(_card_budget(share, settings, pool) for share in shares)
+
+
+def card_shares(hardware: Hardware, model: ModelSpec, settings: VllmSettings) -> tuple[CardShare, ...]:
+    """The cards of this machine in the order of their ranks; those of other machines are not seen and look alike."""
+    world = settings.tensor_parallel * settings.pipeline_parallel
+    return tuple(
+        _share(gpu, rank // settings.tensor_parallel, model, settings)
+        for rank, gpu in enumerate(_cards(hardware, settings)[:world])
+    )
+
+
+def _cards(hardware: Hardware, settings: VllmSettings) -> tuple[Gpu, ...]:
+    """The machine's cards; a cache of a given size can be counted without knowing one."""
+    if hardware.gpus:
+        return hardware.gpus
+    if settings.kv_memory_bytes is None and settings.available_cache_bytes is None:
+        raise UsageError("this machine has no graphics card that vLLM could use", hint="give one with --gpu NAME:TOTAL")
+    return (Gpu(index=0, uuid=None, name=UNKNOWN_CARD, total_bytes=0, free_bytes=0),)
+
+
+def card_facts(gpu: Gpu) -> CardFacts:
+    """What of a card decides defaults."""
+    return CardFacts(_total(gpu), gpu.name, gpu.compute_capability)
+
+
+def _total(gpu: Gpu) -> int:
+    return gpu.total_bytes if gpu.total_bytes is not None else card_free_bytes(gpu)
+
+
+def _share(gpu: Gpu, stage: int, model: ModelSpec, settings: VllmSettings) -> CardShare:
+    step = batch(model, settings, card_facts(gpu))
+    least, most = (0, 0) if gpu.unified else HIDDEN_BYTES.get(settings.device, (0, 0))
+    part = utilization(settings)
+    return CardShare(
+        gpu,
+        stage,
+        (max(int((_total(gpu) - most) * part), 0), max(int((_total(gpu) - least) * part), 0)),
+        card_weights(model, settings, stage),
+        activation(model, settings, step),
+        libraries(settings, unified=gpu.unified),
+        graphs(model, settings, step),
+        step.requests,
+    )
+
+
+def pool_of(model: ModelSpec, settings: VllmSettings, shares: tuple[CardShare, ...]) -> Pool:
+    """The blocks of the server: the least that any of its cards holds."""
+    layout = cache_layout(model, settings, card_facts(shares[0].gpu))
+    longest = longest_request(model, settings)
+    ends = [_pool_bytes(share, settings) for share in shares]
+    low, high = (
+        min(_blocks(layout, share.stage, ends[position][end]) for position, share in enumerate(shares))
+        for end in range(2)
+    )
+    return Pool(
+        layout,
+        figures_of_blocks(layout, settings, low, longest),
+        figures_of_blocks(layout, settings, high, longest),
+        longest,
+    )
+
+
+def _blocks(layout: CacheLayout, stage: int, size: int) -> int:
+    each = layout.stage_block_bytes[stage] if layout.stage_block_bytes else 0
+    return max(size, 0) // each if each else 1
+
+
+def _pool_bytes(share: CardShare, settings: VllmSettings) -> tuple[int, int]:
+    fixed = settings.kv_memory_bytes if settings.kv_memory_bytes is not None else settings.available_cache_bytes
+    return (fixed, fixed) if fixed is not None else share.pool(inside=graphs_inside(settings))
+
+
+def _card_budget(share: CardShare, settings: VllmSettings, pool: Pool) -> MemoryBudget:
+    """One card at the pessimistic end; what cannot start has less than nothing free."""
+    low, high = _pool_bytes(share, settings)
+    # A pool too small for one request ends the engine: the budget shows how much is missing.
+    cache = max(low, 0 if pool.low.starts else pool.low.needed_bytes)
+    runtime = (share.libraries[0] + share.graphs[0], share.libraries[1] + share.graphs[1])
+    budget = MemoryBudget(
+        device=f"gpu{share.gpu.index}",
+        total_bytes=_total(share.gpu),
+        available_bytes=card_free_bytes(share.gpu),
+        weights_bytes=share.weights[1],
+        cache_bytes=cache,
+        compute_bytes=share.activation[1],
+        runtime_bytes=runtime[1],
+        reserve_bytes=_reserve(share, settings),
+        ranges=(
+            ("weights_bytes", *share.weights),
+            ("compute_bytes", *share.activation),
+            ("runtime_bytes", *runtime, f"{share.libraries[2]}; {share.graphs[2]}"),
+            *((("cache_bytes", low, high, POOL_REASON),) if low < high else ()),
+        ),
+        cache_tokens=pool.low.tokens,
+        usable_cache_tokens=pool.low.usable_tokens,
+        max_concurrency=round(pool.low.max_concurrency, 4),
+        needed_cache_bytes=bytes_for_requests(pool.layout, share.requests, pool.longest_request, share.stage),
+    )
+    if share.gpu.name != UNKNOWN_CARD:
+        return budget
+    return replace(budget, total_bytes=budget.used_bytes, available_bytes=budget.used_bytes)
+
+
+def _reserve(share: CardShare, settings: VllmSettings) -> int:
+    """What must stay free beside the share: the engine checks the whole of it, and graphs may outgrow their estimate.
+
+    With a fixed cache there is no share, and the graphs are counted as they are.
+    """
+    if settings.kv_memory_bytes is not None:
+        return CAPTURE_MARGIN_BYTES if share.graphs[1] else 0
+    beyond = share.graphs[1] + CAPTURE_MARGIN_BYTES if share.graphs[1] else 0
+    counted = 0 if graphs_inside(settings) else share.graphs[1]
+    return max(beyond - counted, 0) + share.requested[1] - share.requested[0]

@@ -1,0 +1,82 @@
+"""What vLLM takes beside weights and cache, as ranges: the profiled step, libraries and links, captured graphs."""
+
+from __future__ import annotations
+
+from llmops.core.memory.vllm_defaults import Batch
+from llmops.core.memory.vllm_facts import GRAPH_LAYER_BYTES, GRAPHS_INSIDE, LOGIT_BYTES
+from llmops.core.memory.vllm_settings import VllmSettings
+from llmops.core.memory.vllm_weights import Span
+from llmops.core.model import ModelSpec
+from llmops.core.units import GIB, MIB
+
+# Copies of a token's hidden state that are alive at the widest point of a layer, in 16 bit.
+HIDDEN_COPIES = 6
+# The forward pass against the formula: compiled code frees earlier, a first boot without a compile cache later.
+FORWARD_SHARE = (0.3, 1.6)
+# The profiled pass of an encoder with its largest picture or sound.
+ENCODER_HIGH_BYTES = 768 * MIB
+# `non-torch` of eleven logs: one card 0.02 to 0.21 GiB; several exchange through buffers, 0.2 to 1.4 GiB for each.
+ONE_CARD_BYTES = (16 * MIB, 300 * MIB)
+SEVERAL_CARDS_BYTES = (200 * MIB, 1_434 * MIB)
+# Memory that a card shares with the host: what the system takes meanwhile counts too (0.3 to 5.7 GiB on GB10).
+UNIFIED_BYTES = (300 * MIB, 6 * GIB)
+# Sizes of the batches that graphs are captured for (vllm/config/vllm.py): up to twice the requests, at most 512.
+LARGEST_CAPTURE = 512
+GRAPH_BASE_BYTES = 100 * MIB
+# Graphs may take more than was estimated, and the allocator leaves holes: an out-of-memory during the capture was seen
+# with 1.39 GiB free beside 1.28 GiB of graphs.
+CAPTURE_MARGIN_BYTES = 160 * MIB
+
+
+def activation(model: ModelSpec, settings: VllmSettings, batch: Batch) -> Span:
+    """Peak of the profiled step on one card: the wider of a forward pass and of choosing tokens from all logits."""
+    forward = batch.tokens * token_bytes(model, settings.tensor_parallel)
+    hidden = batch.tokens * model.embedding_length * 2
+    logits = batch.requests * model.vocabulary_size
+    low_each, high_each = LOGIT_BYTES.at(settings.version)
+    low = max(int(forward * FORWARD_SHARE[0]), int(logits * low_each))
+    high = max(int(forward * FORWARD_SHARE[1]), int(logits * high_each) + 2 * hidden)
+    why = f"{batch.tokens} tokens and the logits of {batch.requests} requests in the profiled step"
+    if model.encoder_weights_bytes:
+        return low, high + ENCODER_HIGH_BYTES, f"{why}; an encoder is profiled too"
+    return low, high, why
+
+
+def token_bytes(model: ModelSpec, ranks: int) -> int:
+    """Bytes of temporaries for one token in the widest layer, in 16 bit."""
+    inner = 3 * model.feed_forward_length // ranks
+    if model.experts:
+        expert = model.expert_feed_forward_length or model.feed_forward_length
+        inner = max(inner, model.experts_used * (max(2 * expert // ranks, model.embedding_length) + expert // ranks))
+    return 2 * (HIDDEN_COPIES * model.embedding_length + inner)
+
+
+def libraries(settings: VllmSettings, *, unified: bool) -> Span:
+    """Memory that PyTorch does not manage: kernels, work spaces, the links between cards."""
+    if unified:
+        return (*UNIFIED_BYTES, "what the system takes of shared memory meanwhile counts as the engine's")
+    if settings.tensor_parallel * settings.pipeline_parallel > 1:
+        return (*SEVERAL_CARDS_BYTES, "buffers of the links between cards depend on how they are connected")
+    return (*ONE_CARD_BYTES, "kernels and work spaces depend on card and driver")
+
+
+def graphs(model: ModelSpec, settings: VllmSettings, batch: Batch) -> Span:
+    """Captured graphs of one card, over all batch sizes; nothing where the engine runs without them."""
+    if settings.enforce_eager or settings.device not in {"cuda", "rocm"}:
+        return 0, 0, "no graphs are captured"
+    layers = -(-model.layers // settings.pipeline_parallel)
+    sizes = captured_sizes(batch.requests)
+    high = GRAPH_BASE_BYTES + sizes * layers * GRAPH_LAYER_BYTES.at(settings.version)
+    return 0, high, f"graphs of {sizes} batch sizes and {layers} layers; small ones share memory"
+
+
+def captured_sizes(requests: int) -> int:
+    """How many batch sizes are captured: 1, 2, 4, every 8 below 256, every 16 from there."""
+    most = min(2 * requests, LARGEST_CAPTURE)
+    sizes = [size for size in (1, 2, 4, *range(8, 256, 8), *range(256, LARGEST_CAPTURE + 1, 16)) if size <= most]
+    return len(sizes)
+
+
+def graphs_inside(settings: VllmSettings) -> bool:
+    """Whether the pool is made smaller by an estimate of the graphs; else they come on top of what was requested."""
+    return settings.device == "cuda" and GRAPHS_INSIDE.at(settings.version)

@@ -1,0 +1,71 @@
+"""The weights on one card of a vLLM server: divided over a tensor-parallel group, layers over pipeline stages."""
+
+from __future__ import annotations
+
+from llmops.core.memory.vllm_groups import stage_layers
+from llmops.core.memory.vllm_settings import VllmSettings
+from llmops.core.model import ModelSpec
+from llmops.core.units import MIB
+
+# In bytes: low, high, and why they differ.
+Span = tuple[int, int, str]
+
+# `Model loading took` lay between 0.999 and 1.003 of the weights over the ranks in nine logs of 0.10 to 0.31; tables of
+# rotations, scales and padded vocabularies are not in the files.
+LOADED_SHARE = (0.995, 1.01)
+LOADED_EXTRA_BYTES = 64 * MIB
+# A size that was computed from config.json, where its quantised layers are not listed.
+COMPUTED_QUANTISED_SHARE = (0.97, 1.06)
+# MLA keeps the projections into its latent vectors whole on every rank: up to four times the row for each layer.
+LATENT_PROJECTION_ROWS = 4
+
+
+def card_weights(model: ModelSpec, settings: VllmSettings, stage: int) -> Span:
+    """Bytes of weights on one card of a stage; exact where a first boot printed them."""
+    if settings.weights_rank_bytes is not None:
+        return settings.weights_rank_bytes, settings.weights_rank_bytes, "printed by the engine"
+    ranks = settings.tensor_parallel
+    share = stage_bytes(model, settings, stage)
+    low, high = LOADED_SHARE
+    why = "rotation tables and padding are added when weights are loaded"
+    if model.weights_basis == "config" and model.quantization_method:
+        low, high = COMPUTED_QUANTISED_SHARE
+        why = "computed from config.json, which does not say which layers are quantised"
+    copied = _copied_bytes(model, settings) if ranks > 1 else 0
+    if copied:
+        why += "; some projections are whole on every card"
+    drafted = settings.draft_layers * share // max(model.layers, 1)
+    most = int((share + drafted) * high) // ranks + copied + LOADED_EXTRA_BYTES
+    return int(share * low) // ranks, most, why
+
+
+def stage_bytes(model: ModelSpec, settings: VllmSettings, stage: int) -> int:
+    """Weights of one pipeline stage: its layers, embeddings and encoders on the first, the output on the last."""
+    stages = settings.pipeline_parallel
+    if stages == 1:
+        return model.weights_bytes
+    roles = {"input": 0, "output": 0, "other": 0, "repeating": 0}
+    for group in model.tensors:
+        roles[group.role if group.role in roles else "other"] += group.stored_bytes
+    outside = roles["input"] + roles["output"] + roles["other"]
+    repeating = model.weights_bytes - outside
+    own = repeating * stage_layers(model.layers, stages)[stage] // model.layers
+    if stage == 0:
+        own += roles["input"] + roles["other"]
+    if stage == stages - 1:
+        own += roles["input"] if model.tied_output else roles["output"]
+    return own
+
+
+def _copied_bytes(model: ModelSpec, settings: VllmSettings) -> int:
+    """Bytes that every rank keeps beyond its share: latent projections, and heads copied to several ranks."""
+    each = model.weights_bytes / max(model.parameters, 1)
+    ranks = settings.tensor_parallel
+    elements = 0.0
+    for layer in model.attention_layers:
+        if layer.is_latent:
+            elements += LATENT_PROJECTION_ROWS * layer.key_length * model.embedding_length
+        elif layer.kv_heads < ranks:
+            row = (layer.key_length + layer.value_length) * model.embedding_length
+            elements += row * (1 - layer.kv_heads / ranks)
+    return int(elements * each)
