@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from llmops.core.errors import UnreadableInput
@@ -41,6 +42,15 @@ class JsonStream:
         if found is not None:
             self._position = found.end()
         return found
+
+    def run(self, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+        """What the pattern matches here, and again right after that, until it does not or the window is used up."""
+        if len(self._data) - self._position < PIECE_BYTES and self._next < self._end:
+            self._load()
+        data, match = self._data, pattern.match
+        while (found := match(data, self._position)) is not None:
+            self._position = found.end()
+            yield found
 
     def require(self, pattern: re.Pattern[bytes], piece_bytes: int = PIECE_BYTES) -> re.Match[bytes]:
         """The same, where nothing else can stand; raises UnreadableInput."""

@@ -13,26 +13,36 @@ from typing import TYPE_CHECKING, NamedTuple
 from llmops.models.gguf_reader import file_bytes, unreadable
 from llmops.models.json_file import AGAIN, parse_json_object, read_piece
 from llmops.models.json_stream import COMMA_OR_END, OPENING, JsonStream
-from llmops.models.safetensors_layout import BITS, INCOMPLETE, Row, Tiles, elements_of, shape_of, shown
+from llmops.models.safetensors_layout import BITS, INCOMPLETE, Tiles, elements_of, shape_of, shown
 
 if TYPE_CHECKING:
     from llmops.host import Host
 
 MAX_HEADER_BYTES = 100_000_000  # of the format itself
 # The largest models have 211,000 tensors (384 experts, each matrix in three of them) of 5,000 kinds.
-MAX_TENSORS = 400_000
+MAX_TENSORS = 300_000
 MAX_KINDS = 16_384
+MAX_UNUSUAL = 30_000  # entries in a form of their own, which take ten times as long
+MAX_NAME_BYTES = 512
 MAX_METADATA_PAIRS = 4_096
 MAX_METADATA_BYTES = 64 * 1024
 
 _B = rb"[ \t\r\n]*"
-_NAME = rb'"([^"\\\x00-\x1f]{1,512})"'
 _COLON, _COMMA = _B + rb":" + _B, _B + rb"," + _B
-_DATA_TYPE = rb'"dtype"' + _COLON + rb'"(\w{1,16})"'
-_SHAPE = rb'"shape"' + _COLON + rb"\[([0-9, \t\r\n]{0,256})\]"
-_OFFSETS = rb'"data_offsets"' + _COLON + rb"\[" + _B + rb"(\d{1,19})" + _COMMA + rb"(\d{1,19})" + _B + rb"\]"
-_TENSOR = rb"\{" + _B + _DATA_TYPE + _COMMA + _SHAPE + _COMMA + _OFFSETS + _B + rb"\}"
-_ENTRY = re.compile(_B + _NAME + _COLON + _TENSOR + _B + rb"([,}])")
+_NAME = rb'"(?P<name>[^"\\\x00-\x1f]{1,512})"'
+_TYPE = rb'"dtype"' + _COLON + rb'"(?P<type>\w{1,16})"'
+_SHAPE = rb'"shape"' + _COLON + rb"\[(?P<shape>[0-9, \t\r\n]{0,256})\]"
+_NUMBERS = rb"(?P<begin>\d{1,19})" + _COMMA + rb"(?P<end>\d{1,19})"
+_OFFSETS = rb'"data_offsets"' + _COLON + rb"\[" + _B + _NUMBERS + _B + rb"\]"
+
+
+def _entry(*fields: bytes) -> re.Pattern[bytes]:
+    inner = rb"\{" + _B + _COMMA.join(fields) + _B + rb"\}"
+    return re.compile(_B + _NAME + _COLON + inner + _B + rb"(?P<next>[,}])")
+
+
+_ENTRY = _entry(_TYPE, _SHAPE, _OFFSETS)
+_SORTED_ENTRY = _entry(_OFFSETS, _TYPE, _SHAPE)  # of writers that sort all names
 _OBJECT = re.compile(_B + rb"\{[^{}]{0,2048}\}")  # a tensor whose fields stand in another order
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _METADATA_PAIR = re.compile(_B + _STRING + _B + rb":" + _B + _STRING + _B + rb"([,}])", re.DOTALL)
@@ -61,6 +71,7 @@ class Headers:
     """What the headers of one model's files hold together; raw, for they are many."""
 
     tensors: int = 0
+    unusual: int = 0
     counts: dict[tuple[bytes, bytes, bytes], int] = field(default_factory=dict)
 
     def kinds(self) -> dict[Kind, int]:
@@ -70,6 +81,15 @@ class Headers:
             kind = Kind(name.decode("utf-8", "replace"), data_type.decode(), shape_of(shape))
             found[kind] = found.get(kind, 0) + count  # one shape can be written with and without blanks
         return found
+
+    def require_bounded(self, path: str, more: int) -> None:
+        """Raise UnreadableInput where these and `more` tensors are more than any model has."""
+        if self.tensors + more > MAX_TENSORS:
+            raise unreadable(path, f"with the files before it has more than {MAX_TENSORS} tensors", AGAIN)
+        if self.unusual > MAX_UNUSUAL:
+            raise unreadable(path, f"has more than {MAX_UNUSUAL} tensors that are not described as usual", AGAIN)
+        if len(self.counts) > MAX_KINDS:
+            raise unreadable(path, f"with the files before it has more than {MAX_KINDS} kinds of tensors", AGAIN)
 
 
 class FileTotals(NamedTuple):
@@ -85,18 +105,19 @@ def read_safetensors(host: Host, path: str, headers: Headers) -> FileTotals:
     size = file_bytes(host, path)
     length = _header_length(host, path, size)
     stream = JsonStream(host, path, 8, length, "header")
-    tiles = Tiles(path, size - 8 - length)
+    tiles = Tiles(path, size - 8 - length, headers.counts)
     empty = stream.require(OPENING).group(1)
     delimiter = b"}" if empty else b","
     while delimiter == b",":
-        row = _next_row(stream)
-        delimiter = row.delimiter
-        if row.name:
-            tiles.add(row)
-            _count(path, headers, row)
+        delimiter = _usual_entries(stream, tiles)
+        if delimiter == b",":
+            delimiter = _next_entry(stream, tiles)
+            headers.unusual += 1
+        headers.require_bounded(path, tiles.tensors)
     stream.require_end()
     tiles.check()
-    return FileTotals(len(tiles.seen), sum(tiles.seen), size)
+    headers.tensors += tiles.tensors
+    return FileTotals(tiles.tensors, sum(tiles.names), size)
 
 
 def _header_length(host: Host, path: str, size: int) -> int:
@@ -112,29 +133,32 @@ def _header_length(host: Host, path: str, size: int) -> int:
     return length
 
 
-def _next_row(stream: JsonStream) -> Row:
-    found = stream.take(_ENTRY)
-    if found is not None:
-        name, data_type, shape, begin, end, delimiter = found.groups()
-        return Row(name, data_type, shape, int(begin), int(end), delimiter)
+def _usual_entries(stream: JsonStream, tiles: Tiles) -> bytes:
+    """All entries in the form of the usual writers that the window holds; answers what follows the last one."""
+    for pattern in (_ENTRY, _SORTED_ENTRY):
+        for found in stream.run(pattern):
+            name, data_type, shape, begin, end, delimiter = found.group("name", "type", "shape", "begin", "end", "next")
+            tiles.add((name, data_type, shape), int(begin), int(end))
+            if delimiter == b"}":
+                return b"}"
+    return b","
+
+
+def _next_entry(stream: JsonStream, tiles: Tiles) -> bytes:
+    """One entry in any form: metadata, fields in another order, a name with escapes; answers what follows it."""
     name = stream.key().encode("utf-8", "surrogatepass")
     if name == b"__metadata__":
-        return Row(b"", b"", b"", 0, 0, _pass_metadata(stream))
-    if not 1 <= len(name) <= 512:
+        return _pass_metadata(stream)
+    if not 1 <= len(name) <= MAX_NAME_BYTES:
         raise unreadable(stream.path, f"has a tensor with a name of {len(name)} bytes", AGAIN)
     document = parse_json_object(stream.path, stream.require(_OBJECT).group().strip())
-    return _row_of(stream, name, document)
-
-
-def _row_of(stream: JsonStream, name: bytes, document: dict[str, object]) -> Row:
     data_type, shape, offsets = (document.get(key) for key in ("dtype", "shape", "data_offsets"))
     fitting = isinstance(data_type, str) and _are_sizes(shape) and _are_sizes(offsets)
     if not fitting or not isinstance(shape, list) or not isinstance(offsets, list) or len(offsets) != 2:
         raise unreadable(stream.path, f"tensor {shown(name)} is described as {brief(document)}", AGAIN)
-    begin, end = offsets
-    delimiter = stream.require(COMMA_OR_END).group(1)
     sizes = ",".join(map(str, shape)).encode()
-    return Row(name, str(data_type).encode("utf-8", "replace"), sizes, begin, end, delimiter)
+    tiles.add((name, str(data_type).encode("utf-8", "replace"), sizes), *offsets)
+    return stream.require(COMMA_OR_END).group(1)
 
 
 def _are_sizes(value: object) -> bool:
@@ -150,19 +174,3 @@ def _pass_metadata(stream: JsonStream) -> bytes:
         if empty or stream.require(_METADATA_PAIR, MAX_METADATA_BYTES).group(1) == b"}":
             return stream.require(COMMA_OR_END).group(1)
     raise unreadable(stream.path, f"has more than {MAX_METADATA_PAIRS} entries of metadata", AGAIN)
-
-
-def _count(path: str, headers: Headers, row: Row) -> None:
-    headers.tensors += 1
-    if headers.tensors > MAX_TENSORS:
-        raise unreadable(path, f"with the files before it has more than {MAX_TENSORS} tensors", AGAIN)
-    name = row.name
-    head, found, tail = name.partition(b".experts.")
-    if found:
-        number, dot, rest = tail.partition(b".")
-        if dot and number.isdigit():
-            name = head + b".experts.*." + rest
-    key = (name, row.data_type, row.shape)
-    headers.counts[key] = headers.counts.get(key, 0) + 1
-    if len(headers.counts) > MAX_KINDS:
-        raise unreadable(path, f"with the files before it has more than {MAX_KINDS} kinds of tensors", AGAIN)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from llmops.models.gguf_reader import file_bytes, unreadable
 from llmops.models.json_file import AGAIN
 from llmops.models.json_stream import COMMA_OR_END, KEY, OPENING, JsonStream
-from llmops.models.safetensors import MAX_TENSORS
+from llmops.models.safetensors import MAX_TENSORS, MAX_UNUSUAL
 
 if TYPE_CHECKING:
     from llmops.host import Host
@@ -76,33 +77,47 @@ def _pass_value(stream: JsonStream) -> None:
     raise unreadable(stream.path, f"has an object of more than {MAX_MEMBERS} members beside its list of files", AGAIN)
 
 
+@dataclass
+class _Map:
+    tensors: dict[bytes, int] = field(default_factory=dict)
+    names: dict[bytes, int] = field(default_factory=dict)
+
+    def add_usual(self, stream: JsonStream) -> bytes:
+        """All pairs without an escape that the window holds; answers what follows the last one."""
+        tensors, names = self.tensors, self.names
+        for found in stream.run(_PAIR):
+            name, file, delimiter = found.groups()
+            tensors[file] = tensors.get(file, 0) + 1
+            names[file] = names.get(file, 0) + hash(name)
+            if delimiter == b"}":
+                return b"}"
+        return b","
+
+    def add_next(self, stream: JsonStream) -> bytes:
+        """One pair of any texts; answers what follows it."""
+        name = stream.key().encode("utf-8", "surrogatepass")
+        file = stream.decoded(stream.require(_TEXT).group(1)).encode("utf-8", "surrogatepass")
+        self.tensors[file] = self.tensors.get(file, 0) + 1
+        self.names[file] = self.names.get(file, 0) + hash(name)
+        return stream.require(COMMA_OR_END).group(1)
+
+    def require_bounded(self, path: str, unusual: int) -> None:
+        """Raise UnreadableInput for more than any model has."""
+        if unusual > MAX_UNUSUAL or len(self.tensors) > MAX_FILES or sum(self.tensors.values()) > MAX_TENSORS:
+            raise unreadable(path, f"lists more than {MAX_TENSORS} tensors or {MAX_FILES} files", AGAIN)
+
+
 def _read_map(stream: JsonStream) -> dict[str, Listed]:
-    sums: dict[bytes, list[int]] = {}
-    tensors = 0
+    found = _Map()
+    unusual = 0
     delimiter = b"}" if stream.require(OPENING).group(1) else b","
     while delimiter == b",":
-        name, file, delimiter = _pair(stream)
-        tensors += 1
-        row = sums.get(file)
-        if row is None:
-            row = sums[file] = [0, 0]
-            if len(sums) > MAX_FILES:
-                raise unreadable(stream.path, f"lists more than {MAX_FILES} files", AGAIN)
-        row[0] += 1
-        row[1] += hash(name)
-        if tensors > MAX_TENSORS:
-            raise unreadable(stream.path, f"lists more than {MAX_TENSORS} tensors", AGAIN)
-    return {_file_name(stream, name): Listed(*row) for name, row in sums.items()}
-
-
-def _pair(stream: JsonStream) -> tuple[bytes, bytes, bytes]:
-    found = stream.take(_PAIR)
-    if found is not None:
-        name, file, delimiter = found.groups()
-        return name, file, delimiter
-    name = stream.key().encode("utf-8", "surrogatepass")
-    file = stream.decoded(stream.require(_TEXT).group(1)).encode("utf-8", "surrogatepass")
-    return name, file, stream.require(COMMA_OR_END).group(1)
+        delimiter = found.add_usual(stream)
+        if delimiter == b",":
+            delimiter = found.add_next(stream)
+            unusual += 1
+        found.require_bounded(stream.path, unusual)
+    return {_file_name(stream, file): Listed(count, found.names[file]) for file, count in found.tensors.items()}
 
 
 def _file_name(stream: JsonStream, name: bytes) -> str:

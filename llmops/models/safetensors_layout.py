@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from reprlib import repr as brief
-from typing import NamedTuple
 
+from llmops.core.errors import UnreadableInput
 from llmops.models.gguf_reader import unreadable
 from llmops.models.json_file import AGAIN
 
@@ -16,20 +16,13 @@ BITS = {
     "I32": 32, "U32": 32, "F32": 32,
     "C64": 64, "F64": 64, "I64": 64, "U64": 64,
 }  # fmt: skip
-MAX_FILE_TENSORS = 262_144
+EXPERTS = b".experts."
 MAX_DATA_BYTES = 2**60
 INCOMPLETE = "the download is not complete or the file is damaged: get the file again"
 
 
-class Row(NamedTuple):
-    """One entry of a header as it is written, and the sign after it."""
-
-    name: bytes
-    data_type: bytes
-    shape: bytes
-    begin: int
-    end: int
-    delimiter: bytes
+# Name, type and shape of a tensor as they are written.
+Described = tuple[bytes, bytes, bytes]
 
 
 def elements_of(shape: tuple[int, ...]) -> int:
@@ -45,71 +38,74 @@ class Tiles:
 
     They do exactly where every place but the first and the last one is an even number of times the begin or the end of
     a tensor, and their lengths add up to the whole: no list of all places has to be kept and sorted.
+    Tensors are counted by name, type and shape in `counts`, those of experts without the number of the expert.
     """
 
-    def __init__(self, path: str, data_bytes: int) -> None:
+    def __init__(self, path: str, data_bytes: int, counts: dict[Described, int]) -> None:
         self.path = path
-        self.seen: set[int] = set()
+        self.tensors = 0
+        self.names: set[int] = set()
+        self._counts = counts
         self._data_bytes = data_bytes
         self._filled = 0
         self._last = 0
         self._odd: set[int] = set()
         self._sizes: dict[tuple[bytes, bytes], int] = {}
 
-    def add(self, row: Row) -> None:
+    def add(self, described: Described, begin: int, end: int) -> None:
         """Take one tensor in; raises UnreadableInput for one that cannot be."""
-        length = self._sizes.get((row.data_type, row.shape))
+        name, data_type, shape = described
+        length = self._sizes.get((data_type, shape))
         if length is None:
-            length = self._sizes[row.data_type, row.shape] = _stored_bytes(self.path, row)
-        if row.end - row.begin != length or row.end > self._data_bytes:
-            raise unreadable(
-                self.path,
-                f"tensor {shown(row.name)} of {length} bytes is said to lie at {row.begin} to {row.end} of "
-                f"{self._data_bytes} bytes of data",
-                INCOMPLETE,
-            )
-        self._remember(row.name)
+            length = self._sizes[data_type, shape] = _stored_bytes(self.path, described)
+        if end - begin != length or end > self._data_bytes:
+            raise self._misplaced(name, length, f"{begin} to {end}")
+        self.tensors += 1
+        self.names.add(hash(name))
         self._filled += length
-        if length and row.begin == self._last:
-            self._last = row.end
+        if begin == self._last:
+            self._last = end
         elif length:
             self._odd ^= {self._last}
-            self._odd ^= {row.begin}
-            self._last = row.end
+            self._odd ^= {begin}
+            self._last = end
+        head, found, tail = name.partition(EXPERTS)
+        if found:
+            number, dot, rest = tail.partition(b".")
+            if number.isdigit():
+                described = (head + EXPERTS + b"*" + dot + rest, data_type, shape)
+        self._counts[described] = self._counts.get(described, 0) + 1
 
-    def _remember(self, name: bytes) -> None:
-        key = hash(name)
-        if key in self.seen:
-            raise unreadable(self.path, f"tensor {shown(name)} is there twice", AGAIN)
-        self.seen.add(key)
-        if len(self.seen) > MAX_FILE_TENSORS:
-            raise unreadable(self.path, f"has more than {MAX_FILE_TENSORS} tensors", AGAIN)
+    def _misplaced(self, name: bytes, length: int, place: str) -> UnreadableInput:
+        what = f"tensor {shown(name)} of {length} bytes is said to lie at {place} of {self._data_bytes} bytes of data"
+        return unreadable(self.path, what, INCOMPLETE)
 
     def check(self) -> None:
-        """Raise UnreadableInput for holes, for tensors over each other, and for data that are no tensor's."""
+        """Raise UnreadableInput for holes, for tensors over each other or there twice, for data of no tensor."""
+        if len(self.names) != self.tensors:
+            raise unreadable(self.path, f"{self.tensors - len(self.names)} of its tensors are there twice", AGAIN)
         self._odd ^= {self._last}
         self._odd ^= {self._data_bytes}
         if self._odd or self._filled != self._data_bytes:
-            raise unreadable(
-                self.path,
-                f"its tensors of {self._filled} bytes do not fill its {self._data_bytes} bytes of data one after the "
-                "other",
-                INCOMPLETE,
+            what = (
+                f"its tensors of {self._filled} bytes do not fill its {self._data_bytes} bytes of data without a hole"
             )
+            raise unreadable(self.path, what, INCOMPLETE)
 
 
-def _stored_bytes(path: str, row: Row) -> int:
-    bits = BITS.get(row.data_type.decode("utf-8", "replace"))
+def _stored_bytes(path: str, described: Described) -> int:
+    name, data_type, sizes = described
+    bits = BITS.get(data_type.decode("utf-8", "replace"))
     if bits is None:
         raise unreadable(
             path,
-            f"tensor {shown(row.name)} has the type {shown(row.data_type)}, which is not known",
+            f"tensor {shown(name)} has the type {shown(data_type)}, which is not known",
             "the model is newer than this llmops: use another form of it",
         )
-    shape = shape_of(row.shape)
+    shape = shape_of(sizes)
     elements = elements_of(shape) if len(shape) <= 8 and min(shape, default=0) >= 0 else -1
     if not 0 <= elements <= MAX_DATA_BYTES or elements * bits % 8:
-        raise unreadable(path, f"tensor {shown(row.name)} has the impossible shape {brief(shape)}", AGAIN)
+        raise unreadable(path, f"tensor {shown(name)} has the impossible shape {brief(shape)}", AGAIN)
     return elements * bits // 8
 
 

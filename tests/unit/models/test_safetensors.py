@@ -89,6 +89,12 @@ def test_any_order_any_blanks_any_escape(tmp_path: Path) -> None:
     assert kinds(raw(tmp_path / "m", text, 12)) == {Kind("a", "F16", (2, 2)): 1, Kind("b", "F16", (2,)): 1}
 
 
+def test_a_writer_that_sorts_everything(tmp_path: Path) -> None:
+    text = json.dumps(made.entries(DENSE), sort_keys=True)
+    found = kinds(raw(tmp_path / "m", text, made.data_bytes(DENSE)))
+    assert found == {Kind(name, *described): 1 for name, described in DENSE.items()}
+
+
 def test_a_long_header_is_read_in_pieces(tmp_path: Path) -> None:
     tensors = {f"blocks.{n}.experts.{n}.{'x' * 200}": ("F16", (n % 7 + 1,)) for n in range(6_000)}
     path = made.write(tmp_path / "m.safetensors", tensors)
@@ -138,6 +144,7 @@ def test_what_cannot_be(tmp_path: Path, case: str) -> None:
         (made.framed(b"{}")[:-1], "is truncated: its header needs 10 bytes, the file has 9"),
         (made.framed(b"[]"), "is broken at byte 8: b'[]'"),
         (made.framed(b"{} x"), "is broken at byte 11: b'x'"),
+        (made.framed(b'{"a":{"dtype":"F16","shape":[],"data_offsets":[0,2]}} "b":{}') + b"xx", "is broken at byte"),
         (made.framed(b'{"a'), "is broken at byte 9"),
         (made.framed(b'{"a":{"dtype":"F16","shape":[],"data_offsets":[0,2]},}') + b"xx", "is broken at byte"),
         (made.framed(b'{"\xff\\n":{"dtype":"F16","shape":[],"data_offsets":[0,2]}}') + b"xx", "UTF-8"),
@@ -152,7 +159,7 @@ def test_no_header(tmp_path: Path, content: bytes, message: str) -> None:
 def test_a_name_twice(tmp_path: Path) -> None:
     one = json.dumps(entry("F16", [4], 0, 8))
     other = json.dumps(entry("F16", [4], 8, 16))
-    assert "'a' is there twice" in refusal(raw(tmp_path / "m", f'{{"a":{one},"a":{other}}}', 16))
+    assert "1 of its tensors are there twice" in refusal(raw(tmp_path / "m", f'{{"a":{one},"a":{other}}}', 16))
 
 
 def test_an_empty_header(tmp_path: Path) -> None:
@@ -199,6 +206,7 @@ def test_an_index_with_other_members_and_escapes(tmp_path: Path) -> None:
         ('{"weight_map":["a"]}', "is broken at byte"),
         ('{"weight_map":{"a":"x.safetensors"}', "is broken at byte"),
         ('{"metadata":{"a":[1]},"weight_map":{"a":"x.safetensors"}}', "is broken at byte"),
+        ('{"weight_map":{"a":"x.safetensors"} "b":"x.safetensors"}', "is broken at byte"),
         ("[1]", "is broken at byte 0"),
         ("", "is broken at byte 0"),
     ],
