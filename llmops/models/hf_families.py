@@ -7,8 +7,10 @@ were found, never guessed; the other hf_families_* modules name their sources.
 from __future__ import annotations
 
 from collections.abc import Callable
+from reprlib import repr as brief
 
 from llmops.core.errors import UnknownArchitecture
+from llmops.models.gguf_facts import MAX_VALUE
 from llmops.models.hf_config import ConfigFacts
 from llmops.models.hf_defaults import language_facts
 from llmops.models.hf_families_attention import (
@@ -142,10 +144,17 @@ def unknown(facts: ConfigFacts, what: str) -> UnknownArchitecture:
         "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "hidden_size", "sliding_window",
         "kv_lora_rank", "max_position_embeddings",
     )  # fmt: skip
-    found = [f"{key} {facts.find(key)[1]!r:.40}" for key in keys if facts.has(key)]
+    found = [f"{key} {_shown(facts.find(key)[1])}" for key in keys if facts.has(key)]
     named = family_of(facts) or "(no model_type)"
     return UnknownArchitecture(
         f"{facts.path}: {what} is not known for model_type {named!r:.60} (found: "
         f"{', '.join(found) or 'none of the usual facts'})",
         hint="llmops does not guess: use a model of a known architecture (docs/reference/models.md)",
     )
+
+
+def _shown(value: object) -> str:
+    """A value as it may stand in a message; numbers of any size too."""
+    if isinstance(value, int) and abs(value) > MAX_VALUE:
+        return "a number that cannot be"
+    return brief(value)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from llmops.core.model import AttentionLayer
+from llmops.models.gguf_facts import MAX_LAYERS
 from llmops.models.gguf_reader import unreadable
 from llmops.models.hf_config import ConfigFacts
 from llmops.models.hf_layers import Layers
@@ -139,6 +140,15 @@ def layer_words(facts: ConfigFacts, layers: int, key: str = "layer_types") -> tu
     if len(words) < layers:
         raise unreadable(facts.path, f"{facts.where}{key} has {len(words)} values for {layers} layers")
     return words[:layers]
+
+
+def numbered(facts: ConfigFacts, key: str) -> frozenset[int] | None:
+    """A list of numbers of layers; None where the file has no list."""
+    items = facts.items(key)
+    if items is not None and len(items) > MAX_LAYERS:
+        raise facts.wrong(f"the length of {key}", len(items))
+    listed = facts.integers(key)
+    return None if listed is None else frozenset(listed)
 
 
 def _listed(facts: ConfigFacts, layers: int, window: int | None) -> Windows | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from llmops.core.model import AttentionLayer, StateLayer
+from llmops.models.gguf_facts import MAX_LAYERS
 from llmops.models.hf_config import ConfigFacts
 from llmops.models.hf_families_attention import (
     FULL_WORDS,
@@ -20,6 +21,7 @@ from llmops.models.hf_families_attention import (
     kv_heads,
     latent_layer,
     layer_words,
+    numbered,
     query_heads,
     window_tokens,
 )
@@ -130,19 +132,23 @@ def holdings(facts: ConfigFacts) -> tuple[str, ...] | None:
     """What each layer holds by the file's own list or pattern; None where it has neither."""
     pattern = facts.text("hybrid_override_pattern")
     if pattern is not None:
-        return tuple(_word(facts, "hybrid_override_pattern", letter, _LETTERS) for letter in pattern)
+        return _held(facts, "hybrid_override_pattern", pattern, _LETTERS)
     for key in ("layer_types", "layers_block_type"):
         words = facts.texts(key)
         if words is not None:
-            count = facts.layers() if facts.has("num_hidden_layers") else len(words)
-            return tuple(_word(facts, key, word, _WORDS) for word in layer_words(facts, count, key) or ())
+            counted = facts.has("num_hidden_layers")
+            listed = layer_words(facts, facts.layers(), key) if counted else words
+            return _held(facts, key, listed or (), _WORDS)
     return None
 
 
-def _word(facts: ConfigFacts, key: str, word: str, known: dict[str, str]) -> str:
-    if word not in known:
-        raise facts.wrong(key, word)
-    return known[word]
+def _held(facts: ConfigFacts, key: str, words: Sequence[str], known: dict[str, str]) -> tuple[str, ...]:
+    if not 0 < len(words) <= MAX_LAYERS:
+        raise facts.wrong(f"the number of layers in {key}", len(words))
+    for word in words:
+        if word not in known:
+            raise facts.wrong(key, word)
+    return tuple(known[word] for word in words)
 
 
 def by_interval(facts: ConfigFacts) -> tuple[str, ...]:
@@ -164,7 +170,7 @@ def by_group(facts: ConfigFacts) -> tuple[str, ...]:
 def by_numbers(facts: ConfigFacts) -> tuple[str, ...]:
     """Kimi-Linear: the numbers of the layers that attend in full, from 1; the others hold a state."""
     part = facts.part("linear_attn_config")
-    full = None if part is None else part.integers("full_attn_layers", least=1)
+    full = None if part is None else numbered(part, "full_attn_layers")
     if full is None:
         raise facts.missing("linear_attn_config.full_attn_layers")
     return tuple(ATTENTION if layer + 1 in full else STATE for layer in range(facts.layers()))
@@ -172,7 +178,7 @@ def by_numbers(facts: ConfigFacts) -> tuple[str, ...]:
 
 def by_indices(facts: ConfigFacts) -> tuple[str, ...]:
     """Bamba and LFM2: the numbers of the layers that attend, from 0; the others hold a state."""
-    full = facts.integers(_first(facts, "attn_layer_indices", "full_attn_idxs"))
+    full = numbered(facts, _first(facts, "attn_layer_indices", "full_attn_idxs"))
     if full is None:
         raise facts.missing("attn_layer_indices")
     return tuple(ATTENTION if layer in full else STATE for layer in range(facts.layers()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llmops.models.hf_config import ConfigFacts
-from llmops.models.hf_families_attention import bounded, layer_words
+from llmops.models.hf_families_attention import bounded, layer_words, numbered
 from llmops.models.hf_parameters_layers import MOST_EXPERTS, Place
 from llmops.models.hf_weights import Weight
 
@@ -35,25 +35,25 @@ def sparse_layers(facts: ConfigFacts, layers: int) -> tuple[bool, ...]:
     words = layer_words(facts, layers, "mlp_layer_types")
     if words is not None:
         return tuple(word != "dense" for word in words)
-    listed = facts.integers("moe_layers")
+    listed = numbered(facts, "moe_layers")
     if listed is not None:
         return tuple(layer in listed for layer in range(layers))
-    return tuple(_is_sparse(facts, layer) for layer in range(layers))
+    dense = numbered(facts, "mlp_only_layers") or frozenset()
+    first = facts.integer("first_k_dense_replace", facts.integer("num_dense_layers", 0))
+    rest = _frequency(facts, layers)
+    return tuple(layer >= first and layer not in dense and rest[layer] for layer in range(layers))
 
 
-def _is_sparse(facts: ConfigFacts, layer: int) -> bool:
-    if layer < facts.integer("first_k_dense_replace", facts.integer("num_dense_layers", 0)):
-        return False
-    if layer in (facts.integers("mlp_only_layers") or ()):
-        return False
+def _frequency(facts: ConfigFacts, layers: int) -> tuple[bool, ...]:
     if facts.has("expert_layer_period"):
-        return layer % facts.integer("expert_layer_period", least=1) == facts.integer("expert_layer_offset", 0)
+        period, offset = facts.integer("expert_layer_period", least=1), facts.integer("expert_layer_offset", 0)
+        return tuple(layer % period == offset for layer in range(layers))
+    if isinstance(facts.find("moe_layer_freq")[1], list):
+        return tuple(bool(number) for number in facts.per_layer("moe_layer_freq", layers))
     if facts.has("moe_layer_freq"):
-        listed = facts.find("moe_layer_freq")[1]
-        if isinstance(listed, list):
-            return layer < len(listed) and bool(listed[layer])
-        return layer % facts.integer("moe_layer_freq", least=1) == 0
-    return _is_last_of_step(facts, layer)
+        period = facts.integer("moe_layer_freq", least=1)
+        return tuple(layer % period == 0 for layer in range(layers))
+    return tuple(_is_last_of_step(facts, layer) for layer in range(layers))
 
 
 def _is_last_of_step(facts: ConfigFacts, layer: int) -> bool:

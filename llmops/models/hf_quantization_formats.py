@@ -10,6 +10,7 @@ from llmops.models.hf_config import ConfigFacts
 from llmops.models.hf_patterns import ALL, Patterns, patterns
 from llmops.models.hf_scheme import QUANTISED_ROLES, Quantization, Rule, Scheme
 
+MOST_GROUPS = 256
 SKIP_KEYS = ("ignore", "ignored_layers", "modules_to_not_convert", "exclude_modules", "llm_int8_skip_modules")
 
 
@@ -42,7 +43,7 @@ def integers(part: ConfigFacts) -> Quantization:
     rules: list[Rule] = []
     ignored = [*(item for key in SKIP_KEYS for item in part.texts(key) or ())]
     dynamic = part.part("dynamic")
-    for name in dynamic.values if dynamic is not None else ():
+    for name in _few(part, "dynamic", dynamic):
         if name.startswith("-:"):
             ignored.append(f"re:{name[2:]}")
         else:
@@ -54,6 +55,13 @@ def integers(part: ConfigFacts) -> Quantization:
     roles = QUANTISED_ROLES | ({"output"} if part.switch("lm_head", default=False) else set())
     listed = patterns(part, "modules_to_not_convert", ignored)
     return Quantization(method, f"{method} {bits}-bit", tuple(rules), listed, roles)
+
+
+def _few(part: ConfigFacts, key: str, groups: ConfigFacts | None) -> tuple[str, ...]:
+    names = tuple(groups.values) if groups is not None else ()
+    if len(names) > MOST_GROUPS:
+        raise part.wrong(f"the length of {key}", len(names))
+    return names
 
 
 def packed_integers(bits: int, columns: int) -> Scheme:
@@ -98,18 +106,23 @@ def modelopt(part: ConfigFacts) -> Quantization:
     """ModelOpt: one algorithm for all, or one for each module (MIXED_PRECISION)."""
     algorithm = (part.text("quant_algo") or "").upper()
     cache = (part.text("kv_cache_quant_algo") or "").lower() or _cache_of(part.part("kv_cache_scheme"))
-    rules: list[Rule] = []
-    layers = part.part("quantized_layers")
-    for name in layers.values if layers is not None else ():
-        one = layers.part(name) if layers is not None else None
-        scheme = _MODELOPT.get((one.text("quant_algo") or "").upper()) if one is not None else None
-        rules.append(Rule(patterns(part, "quantized_layers", (name,)), scheme))
+    rules = _by_module(part, part.part("quantized_layers"))
     scheme = _MODELOPT.get(algorithm)
     if scheme is not None:
         rules.append(Rule(ALL, scheme))
     method = "modelopt_fp4" if "FP4" in algorithm else "modelopt"
     label = algorithm.lower() or method
     return Quantization(method, label, tuple(rules), skipped(part), QUANTISED_ROLES, cache, is_known=bool(rules))
+
+
+def _by_module(part: ConfigFacts, layers: ConfigFacts | None) -> list[Rule]:
+    named: dict[str, list[str]] = {}
+    for name in layers.values if layers is not None else ():
+        one = layers.part(name) if layers is not None else None
+        named.setdefault((one.text("quant_algo") or "").upper() if one is not None else "", []).append(name)
+    return [
+        Rule(patterns(part, "quantized_layers", names), _MODELOPT.get(algorithm)) for algorithm, names in named.items()
+    ]
 
 
 _MODELOPT = {
@@ -129,7 +142,7 @@ def compressed_tensors(part: ConfigFacts) -> Quantization:
     """Groups of modules, each with the type, bits and blocks of its weights."""
     groups = part.part("config_groups")
     rules: list[Rule] = []
-    for name in groups.values if groups is not None else ():
+    for name in _few(part, "config_groups", groups):
         group = groups.part(name) if groups is not None else None
         if group is None:
             raise part.wrong("config_groups", name)
