@@ -1,18 +1,20 @@
-"""Scratch memory of a ggml server: the compute buffer of the largest graph, the inputs and the output buffer.
+"""Scratch memory of a ggml server: the compute buffer of its largest graph, its inputs and the output buffer.
 
-The coefficients follow the tensors that are alive together at the widest point of a layer's graph; ggml's allocator
-reuses everything else. They were compared with the `compute buffer size` that real servers print.
+The graph is built as the engine builds it, one layer of every kind that the model has, and placed by ggml's own rules.
 """
 
 from __future__ import annotations
 
+from llmops.core.memory.ggml_altup import first_versions, versions
+from llmops.core.memory.ggml_block import layer, scope_of
 from llmops.core.memory.ggml_cache import layer_cells
-from llmops.core.memory.ggml_settings import GgmlSettings, stream_tokens, ubatch_tokens
+from llmops.core.memory.ggml_graph import Graph
+from llmops.core.memory.ggml_inputs import MASK_BYTES, batch_tokens, caches, inputs, layer_inputs, zeros
+from llmops.core.memory.ggml_layers import FLOAT_BYTES
+from llmops.core.memory.ggml_settings import GgmlSettings
+from llmops.core.memory.ggml_shapes import layer_sequence
 from llmops.core.model import ModelSpec
 from llmops.core.version import Since, Timeline, Version
-
-FLOAT_BYTES = 4
-MASK_BYTES = 2  # with flash attention the mask is 16-bit; without it 32-bit
 
 # Whether the server reserves logits for a whole physical batch. The change is between these two builds; the later one
 # is taken, so that a build in between is never promised less than it uses.
@@ -24,61 +26,46 @@ RESERVES_LOGITS = Timeline(
 )
 
 
-def attention_columns(model: ModelSpec, settings: GgmlSettings) -> int:
-    """Columns of the attention masks: full context once, and the window's cells once where the model has a window."""
-    windowed = [layer for layer in model.attention_layers if layer.window_tokens is not None]
-    return stream_tokens(settings) + max((layer_cells(layer, settings) for layer in windowed), default=0)
-
-
-def activation_floats(model: ModelSpec) -> int:
-    """Floats per token that are alive together in one layer: the feed-forward part is the widest."""
-    embedding = model.embedding_length
-    if model.experts_used:
-        width = model.expert_feed_forward_length or model.feed_forward_length
-        return model.experts_used * (2 * embedding + 2 * width) + embedding
-    return 3 * model.feed_forward_length + 5 * embedding
-
-
 def compute_bytes(model: ModelSpec, settings: GgmlSettings, build: Version | None = None) -> int:
-    """Bytes of the compute buffer of a device that holds whole layers, the likely value."""
-    tokens = ubatch_tokens(settings)
-    columns = attention_columns(model, settings)
-    masks = MASK_BYTES * tokens * columns
-    candidates = [FLOAT_BYTES * tokens * activation_floats(model) + masks, logits_bytes(model, settings) + masks]
-    if not settings.flash_attention:
-        candidates.append(scores_bytes(model, settings))
-    if RESERVES_LOGITS.at(build):
-        candidates.append(FLOAT_BYTES * tokens * (model.vocabulary_size + model.embedding_length))
-    return max(candidates)
+    """Bytes of the compute buffer of the processor where it computes whole layers, the likely value."""
+    return compute_graph(model, settings, build).peak_bytes()
 
 
-def logits_bytes(model: ModelSpec, settings: GgmlSettings) -> int:
-    """Bytes at the end of the graph: logits for one token of every slot; widest with small batches and many slots."""
-    states = 5 * model.embedding_length * ubatch_tokens(settings)
-    return FLOAT_BYTES * (settings.slots * model.vocabulary_size + states)
+def card_compute_bytes(model: ModelSpec, settings: GgmlSettings, build: Version | None = None) -> int:
+    """Bytes of the compute buffer of a card that computes whole layers: token embeddings come from the host."""
+    return compute_graph(model, settings, build, on_card=True).peak_bytes()
 
 
-def scores_bytes(model: ModelSpec, settings: GgmlSettings) -> int:
-    """Bytes at the widest point of attention without flash attention: a score for every head and cached token.
+def compute_graph(
+    model: ModelSpec, settings: GgmlSettings, build: Version | None = None, *, on_card: bool = False
+) -> Graph:
+    """The graph of one prompt batch: inputs, the layers that differ, logits."""
+    graph = Graph()
+    tokens = batch_tokens(settings)
+    state, masks = inputs(graph, model, settings, build, on_card=on_card)
+    zeros(graph, model, settings)
+    kinds = layer_sequence(model)
+    extra = layer_inputs(graph, state, kinds, model, tokens, on_card=on_card)
+    first = scope_of(graph, kinds[0], model, settings, tokens)
+    state = first_versions(first, state) if versions(first) > 1 else state
+    for kind in kinds:
+        state = layer(scope_of(graph, kind, model, settings, tokens), state, extra)
+    graph.read(*masks)
+    outputs = tokens if RESERVES_LOGITS.at(build) else min(tokens, settings.slots)
+    last = graph.new(FLOAT_BYTES * outputs * model.embedding_length, state)
+    graph.new(FLOAT_BYTES * outputs * model.vocabulary_size, last)
+    return graph
 
-    What is alive beside the scores was fitted to the engine's own figures for seven models; models with windows keep
-    the masks and projections of both kinds of layers.
-    """
-    keys = max((layer.key_length for layer in model.attention_layers), default=0)
-    cached = max((layer.kv_heads * layer.key_length for layer in model.attention_layers), default=0)
-    queries = model.attention_heads * keys
-    beside = 3 * model.embedding_length + 3 * queries + 2 * cached
-    if attention_columns(model, settings) > stream_tokens(settings):
-        beside = 5 * model.embedding_length + 2 * queries + 4 * cached
-    scores = model.attention_heads * stream_tokens(settings)
-    return FLOAT_BYTES * ubatch_tokens(settings) * (scores + attention_columns(model, settings) + beside)
 
-
-def input_bytes(model: ModelSpec, settings: GgmlSettings) -> int:
-    """Host bytes that feed a graphics card: the masks and one embedding per token of the physical batch."""
-    mask = FLOAT_BYTES if not settings.flash_attention else MASK_BYTES
-    columns = attention_columns(model, settings)
-    return ubatch_tokens(settings) * (mask * columns + FLOAT_BYTES * model.embedding_length)
+def input_bytes(model: ModelSpec, settings: GgmlSettings, build: Version | None = None) -> int:
+    """Host bytes that feed a graphics card: the masks, and the embeddings of all tokens of the physical batch."""
+    graph = Graph()
+    state, _ = inputs(graph, model, settings, build)
+    layer_inputs(graph, state, layer_sequence(model), model, batch_tokens(settings), on_card=False)
+    if settings.flash_attention:  # the cast of a 32-bit mask happens on the card
+        cast = MASK_BYTES.at(build)[1] * batch_tokens(settings)
+        return graph.peak_bytes() - cast * sum(layer_cells(layers[0], settings) for layers in caches(model))
+    return graph.peak_bytes()
 
 
 def output_bytes(model: ModelSpec, settings: GgmlSettings) -> int:

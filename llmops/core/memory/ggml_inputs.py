@@ -1,0 +1,109 @@
+"""What a graph of a ggml server begins with: embeddings, masks, places of new cells (src/llama-graph.cpp, b11434)."""
+
+from __future__ import annotations
+
+from llmops.core.memory.ggml_cache import layer_cells
+from llmops.core.memory.ggml_graph import Graph
+from llmops.core.memory.ggml_latent import indexed_tokens
+from llmops.core.memory.ggml_layers import FLOAT_BYTES
+from llmops.core.memory.ggml_settings import GgmlSettings, stream_tokens, ubatch_tokens
+from llmops.core.memory.ggml_shapes import LayerKind
+from llmops.core.model import AttentionLayer, ModelSpec, cache_bytes
+from llmops.core.version import Since, Timeline, Version
+
+INDEX_BYTES = 8
+
+# Bytes of one element of the masks with flash attention: an input, and a copy of it that is cast. Without: 4.
+MASK_BYTES = Timeline(
+    (
+        Since(Version((0,)), value=(4, 2), source="llama.cpp: 32-bit masks, cast to 16 bits in the graph"),
+        Since(Version((9490,)), value=(2, 0), source="llama.cpp pull request 23764 (May 2026), merged before 23861"),
+    )
+)
+# Vectors of a whole batch for tokens that come as vectors: none; an input; an input and two more for mixed batches.
+INPUT_VECTORS = Timeline(
+    (
+        Since(Version((0,)), value=0, source="llama.cpp before pull request 18550"),
+        Since(Version((7600,)), value=1, source="llama.cpp pull request 18550 (January 2026, about b7650)"),
+        Since(Version((10_810,)), value=3, source="llama.cpp: in b11434 (build_inp_embd), not yet in b10809"),
+    )
+)
+
+
+def batch_tokens(settings: GgmlSettings) -> int:
+    """Tokens of the reserved graph: the physical batch, rounded up so that every slot has as many."""
+    return -(-ubatch_tokens(settings) // settings.slots) * settings.slots
+
+
+def inputs(
+    graph: Graph, model: ModelSpec, settings: GgmlSettings, build: Version | None, *, on_card: bool = False
+) -> tuple[int, tuple[int, ...]]:
+    """Token embeddings, beside them inputs for batches that bring vectors (build_inp_embd); then the masks."""
+    vector = FLOAT_BYTES * batch_tokens(settings) * model.embedding_length
+    vectors = 0 if on_card else INPUT_VECTORS.at(build)
+    if vectors:
+        graph.kept(vector)
+    mixed = graph.new(vector) if vectors > 1 else None
+    masks = _masks(graph, model, settings, build)
+    state = graph.new(vector)
+    if mixed is not None:
+        looked_up = graph.new(vector)
+        graph.kept(vector, mixed)
+        graph.read(looked_up)
+    return state, masks
+
+
+def _masks(graph: Graph, model: ModelSpec, settings: GgmlSettings, build: Version | None) -> tuple[int, ...]:
+    """Masks, places of new cells and rotations, of the full cache and of the windows; all layers read them."""
+    masks = MASK_BYTES.at(build) if settings.flash_attention else (FLOAT_BYTES, 0)
+    tokens = batch_tokens(settings)
+    made = []
+    for layers in caches(model):
+        cells = max(layer_cells(layer, settings) for layer in layers)
+        width = 1 if settings.flash_attention else max(layer.kv_heads * layer.value_length for layer in layers)
+        made.append(graph.new(INDEX_BYTES * tokens * max(width, 1)))
+        made += [graph.new(size * tokens * cells) for size in masks]
+        lengths = ((layers[0].key_length, settings.cache_type_k), (layers[0].value_length, settings.cache_type_v))
+        sides = (rotation_length(length) for length, kind in lengths if rotates(length, kind))
+        made += [graph.new(FLOAT_BYTES * side**2) for side in sides]
+    return tuple(made)
+
+
+def zeros(graph: Graph, model: ModelSpec, settings: GgmlSettings) -> None:
+    """The mask of the indexer, and what opens it: one tensor for each layer, all of them placed at the start."""
+    layers = sum(len(shape.layers) for shape in model.layer_shapes if "indexer.proj" in dict(shape.tensors))
+    if layers:
+        cells, tokens = stream_tokens(settings), batch_tokens(settings)
+        graph.kept(2 * tokens * cells)
+        graph.kept(FLOAT_BYTES * tokens * indexed_tokens(cells) * layers)
+
+
+def rotates(length: int, cache_type: str) -> bool:
+    """Whether the engine rotates what it stores in this type (src/llama-kv-cache.cpp, attn_rot)."""
+    return cache_bytes(32, cache_type) < 64 and length % 64 == 0 and length > 0
+
+
+def rotation_length(length: int) -> int:
+    """The side of the rotation: the largest power of two that divides the length of a head."""
+    return length & -length
+
+
+def caches(model: ModelSpec) -> tuple[tuple[AttentionLayer, ...], ...]:
+    """The layers of the full cache and those of the windows, each where there are any."""
+    full = tuple(layer for layer in model.attention_layers if layer.window_tokens is None)
+    windows = tuple(layer for layer in model.attention_layers if layer.window_tokens is not None)
+    return tuple(layers for layers in (full, windows) if layers)
+
+
+def layer_inputs(
+    graph: Graph, state: int, kinds: tuple[LayerKind, ...], model: ModelSpec, tokens: int, *, on_card: bool
+) -> int | None:
+    """The second embedding of every token in models that have one for each layer, all of them at once."""
+    width = max((kind.tensors["inp_gate"][-1] for kind in kinds if "inp_gate" in kind.tensors), default=0)
+    if not width:
+        return None
+    size = FLOAT_BYTES * tokens * width * model.layers
+    if on_card:
+        return graph.new(size)
+    looked_up = graph.new(size)
+    return graph.new(size, graph.over(size, graph.new(size, state), looked_up))

@@ -1,0 +1,130 @@
+"""The graph of one layer of a ggml server, from the matrices that it has: attention of every kind.
+
+The order of the tensors is that of src/llama-graph.cpp and src/models/*.cpp of llama.cpp b11434.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from llmops.core.memory.ggml_graph import Graph
+from llmops.core.model import AttentionLayer
+
+FLOAT_BYTES = 4
+
+Matrices = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What every part of a layer is built with; `cells` are those of one stream of the layer's own cache.
+
+    `state_floats` is the recurrent state of one sequence, `convolution_floats` what its convolution remembers;
+    `weighs_before`: experts are weighed before they compute (Llama 4).
+    """
+
+    graph: Graph
+    matrices: Matrices
+    tokens: int
+    sequences: int
+    embedding: int
+    heads: int
+    flash_attention: bool
+    cache: AttentionLayer | None
+    cells: int
+    streams: int
+    cell_value_bytes: float = 2.0
+    rotated_keys: bool = False
+    rotated_values: bool = False
+    state_floats: int = 0
+    convolution_floats: int = 0
+    experts_used: int = 0
+    weighs_before: bool = False
+
+    def has(self, name: str) -> bool:
+        """Whether the layer has this matrix."""
+        return name in self.matrices
+
+    def inputs(self, name: str) -> int:
+        """The length of the vectors that a matrix takes; the model's own for one that a file lacks."""
+        return (*self.matrices.get(name, ()), self.embedding)[0]
+
+    def outputs(self, name: str) -> int:
+        """The length of the vectors that a matrix gives; the model's own for one that a file lacks."""
+        return (*self.matrices.get(name, ()), self.embedding, self.embedding)[1]
+
+    def rows(self, width: int, *sources: int) -> int:
+        """One new vector of 32-bit floats for each token."""
+        return self.graph.new(FLOAT_BYTES * self.tokens * width, *sources)
+
+    def over(self, width: int, *sources: int) -> int:
+        """The same, in the place of a source where that is possible."""
+        return self.graph.over(FLOAT_BYTES * self.tokens * width, *sources)
+
+    def product(self, name: str, source: int) -> int:
+        """A matrix times the vectors of all tokens."""
+        return self.rows(self.outputs(name), source)
+
+
+def attention(scope: Scope, normed: int) -> int:
+    """Queries, keys, values, the attention itself and its output matrix; None of a cache: another layer's is used."""
+    inner = scope.inputs("attn_output")
+    queries, gate = _queries_and_cache(scope, normed, inner)
+    mixed = attend(scope, queries, inner)
+    if scope.rotated_values:
+        mixed = scope.rows(inner, mixed)
+    if gate is not None:  # the second half of a projection: copied out of it only now
+        mixed = scope.over(inner, mixed, scope.rows(inner, gate))
+    if scope.has("attn_gate"):
+        mixed = scope.over(inner, mixed, scope.product("attn_gate", normed))
+    return scope.product("attn_output", mixed)
+
+
+def _queries_and_cache(scope: Scope, normed: int, inner: int) -> tuple[int, int | None]:
+    """The queries, and the tensor that also holds a gate; keys and values are written to the cache."""
+    if scope.has("attn_qkv"):
+        fused = scope.product("attn_qkv", normed)
+        cached = max(0, scope.outputs("attn_qkv") - inner) // 2
+        queries = scope.rows(inner, fused)
+        scope.graph.read(scope.rows(cached, fused), fused)
+        return _rotated(scope, inner, queries), None
+    width = scope.outputs("attn_q")
+    gate = None
+    projected = scope.product("attn_q", normed)
+    if scope.cache is not None and width == 2 * scope.heads * scope.cache.key_length:
+        gate, width = projected, width // 2
+    queries = scope.rows(width, projected)
+    if scope.rotated_keys:
+        queries = scope.rows(width, queries)
+    if scope.cache is not None and scope.has("attn_k"):
+        _write_keys_and_values(scope, normed)
+    return queries, gate
+
+
+def _rotated(scope: Scope, width: int, queries: int) -> int:
+    """Quantised keys are rotated before they are stored, and with them the queries."""
+    return scope.rows(width, queries) if scope.rotated_keys else queries
+
+
+def _write_keys_and_values(scope: Scope, normed: int) -> None:
+    values = scope.product("attn_v", normed) if scope.has("attn_v") else None
+    keys = scope.rows(scope.outputs("attn_k"), scope.product("attn_k", normed))
+    if values is None:
+        values = scope.rows(scope.outputs("attn_k"), keys)
+    if scope.rotated_keys:
+        keys = scope.rows(scope.outputs("attn_k"), keys)
+    if scope.rotated_values and scope.has("attn_v"):
+        values = scope.rows(scope.outputs("attn_v"), values)
+    scope.graph.read(keys)
+    scope.graph.read(values)
+
+
+def attend(scope: Scope, queries: int, inner: int) -> int:
+    """The attention over the cache: one operation, or scores for every head and cell."""
+    if scope.flash_attention:
+        return scope.rows(inner, queries)
+    scores = scope.rows(scope.heads * scope.cells, queries)
+    weights = scope.over(scope.heads * scope.cells, scores)
+    mixed = scope.rows(inner, weights)
+    return scope.rows(inner, mixed)

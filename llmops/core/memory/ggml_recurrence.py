@@ -1,0 +1,145 @@
+"""Layers with a state of fixed size in a graph: gated delta rule, Mamba, Mamba 2, short convolution.
+
+From src/models/delta-net-base.cpp, mamba-base.cpp and lfm2.cpp of llama.cpp b11434.
+"""
+
+from __future__ import annotations
+
+from llmops.core.memory.ggml_layers import FLOAT_BYTES, Scope
+
+
+def recurrent(scope: Scope, normed: int) -> int:
+    """The state part of a layer, by the matrices that it has."""
+    if scope.has("shortconv.in_proj"):
+        return short_convolution(scope, normed)
+    if scope.has("ssm_x"):
+        return mamba(scope, normed)
+    if scope.has("ssm_conv1d_q"):
+        return kimi_delta(scope, normed)
+    if scope.has("time_mix_output"):
+        return time_mix(scope, normed)
+    if scope.has("ssm_in") and not scope.has("ssm_ba"):
+        return mamba2(scope, normed)
+    return gated_delta(scope, normed)
+
+
+def _remembered(scope: Scope) -> int:
+    """What the convolutions of all sequences remember, gathered from the cache."""
+    return scope.graph.new(FLOAT_BYTES * scope.convolution_floats * scope.sequences)
+
+
+def _convolution_input(scope: Scope, channels: int, source: int, remembered: int) -> int:
+    """The vectors of the batch behind those that each sequence remembers; the last ones are stored again."""
+    size = FLOAT_BYTES * (scope.tokens * channels + scope.convolution_floats * scope.sequences)
+    joined = scope.graph.new(size, remembered, source)
+    scope.graph.read(joined)
+    return joined
+
+
+def gated_delta(scope: Scope, normed: int) -> int:
+    """Qwen3-Next and 3.5: queries, keys and values through one convolution, then the fused delta rule."""
+    channels = scope.outputs("ssm_conv1d")
+    inner = scope.inputs("ssm_out")
+    remembered = _remembered(scope)
+    mixed = scope.product("attn_qkv", normed) if scope.has("attn_qkv") else scope.product("ssm_in", normed)
+    joined = _convolution_input(scope, channels, mixed, remembered)
+    state = scope.graph.new(FLOAT_BYTES * scope.state_floats * scope.sequences)
+    convolved = scope.over(channels, scope.rows(channels, joined))
+    return _delta_rule(scope, normed, (convolved, convolved, convolved), state, max(0, channels - inner) // 2)
+
+
+def _delta_rule(scope: Scope, normed: int, parts: tuple[int, int, int], state: int, keys: int) -> int:
+    """Normed queries and keys, values, and the state before and after; the output is gated."""
+    inner = scope.inputs("ssm_out") if scope.has("ssm_out") else scope.inputs("attn_output")
+    first, second = scope.rows(keys, parts[0]), scope.rows(keys, parts[1])
+    size = FLOAT_BYTES * (scope.tokens * inner + scope.state_floats * scope.sequences)
+    result = scope.graph.new(size, first, second, parts[2], state)
+    scope.graph.read(result)
+    output = scope.rows(inner, result)
+    gated = scope.over(inner, output, scope.rows(inner, normed))
+    return scope.rows(scope.embedding, gated)
+
+
+def kimi_delta(scope: Scope, normed: int) -> int:
+    """Kimi Linear: queries, keys and values each through a convolution of their own."""
+    inner = scope.inputs("attn_output")
+    remembered = _remembered(scope)
+    parts = []
+    for name in ("attn_q", "attn_k", "attn_v"):
+        joined = scope.graph.new(
+            FLOAT_BYTES * (scope.tokens * inner + scope.convolution_floats * scope.sequences // 3),
+            remembered,
+            scope.product(name, normed),
+        )
+        scope.graph.read(joined)
+        parts.append(scope.over(inner, scope.rows(inner, joined)))
+    state = scope.graph.new(FLOAT_BYTES * scope.state_floats * scope.sequences)
+    decay = scope.rows(inner, normed)
+    first, second = scope.rows(inner, parts[0]), scope.rows(inner, parts[1])
+    size = FLOAT_BYTES * (scope.tokens * inner + scope.state_floats * scope.sequences)
+    result = scope.graph.new(size, first, second, parts[2], decay, state)
+    output = scope.rows(inner, result)
+    scope.graph.read(result)
+    gated = scope.over(inner, output, scope.rows(inner, normed))
+    return scope.product("attn_output", gated)
+
+
+def mamba2(scope: Scope, normed: int) -> int:
+    """One projection for everything, a convolution over a part of it, the scan, a gate."""
+    channels = scope.outputs("ssm_conv1d")
+    inner = scope.inputs("ssm_out")
+    remembered = _remembered(scope)
+    projected = scope.product("ssm_in", normed)
+    joined = _convolution_input(scope, channels, projected, remembered)
+    convolved = scope.over(channels, scope.rows(channels, joined))
+    return scope.product("ssm_out", _scan(scope, inner, convolved, projected))
+
+
+def mamba(scope: Scope, normed: int) -> int:
+    """The first Mamba: the steps have a projection of their own."""
+    inner = scope.inputs("ssm_out")
+    remembered = _remembered(scope)
+    projected = scope.product("ssm_in", normed)
+    joined = _convolution_input(scope, inner, projected, remembered)
+    convolved = scope.over(inner, scope.rows(inner, joined))
+    steps = scope.rows(inner, scope.product("ssm_x", convolved))
+    return scope.product("ssm_out", _scan(scope, inner, convolved, projected, steps))
+
+
+def _scan(scope: Scope, inner: int, convolved: int, projected: int, *steps: int) -> int:
+    """Outputs of all tokens and the states after them in one tensor, then the gate from the projection."""
+    size = FLOAT_BYTES * (scope.tokens * inner + scope.state_floats * scope.sequences)
+    scanned = scope.graph.new(size, convolved, *steps)
+    scope.graph.read(scanned)
+    others = scope.graph.new(FLOAT_BYTES * scope.state_floats * (scope.sequences - 1))
+    scope.graph.read(others)
+    output = scope.rows(inner, scanned, scope.rows(inner, convolved))
+    gate = scope.rows(inner, projected)
+    return scope.rows(inner, gate, output)
+
+
+def short_convolution(scope: Scope, normed: int) -> int:
+    """LFM2: two gates around a convolution over a few tokens."""
+    width = scope.embedding
+    three = scope.product("shortconv.in_proj", normed)
+    remembered = _remembered(scope)
+    joined = _convolution_input(scope, width, scope.rows(width, three), remembered)
+    gated = scope.rows(width, three, scope.rows(width, joined))
+    return scope.product("shortconv.out_proj", gated)
+
+
+def time_mix(scope: Scope, normed: int) -> int:
+    """RWKV: the token before, mixed five ways, and a state of one matrix for each head (src/models/rwkv6-base.cpp)."""
+    width = scope.embedding
+    before = scope.rows(width, _remembered(scope), normed)
+    change = scope.over(width, before, normed)
+    five = scope.rows(5 * width, scope.rows(width, change, normed))
+    mixed = scope.rows(5 * width, five, change, normed)
+    decay = scope.rows(width, mixed)
+    keys, values, asked = (scope.rows(width, mixed) for _ in range(3))
+    state = scope.graph.new(FLOAT_BYTES * scope.state_floats * scope.sequences)
+    size = FLOAT_BYTES * (scope.tokens * width + scope.state_floats * scope.sequences)
+    result = scope.graph.new(size, keys, values, asked, decay, state)
+    scope.graph.read(result)
+    output = scope.rows(width, result)
+    return scope.product("time_mix_output", scope.over(width, output, scope.rows(width, mixed)))
