@@ -78,10 +78,10 @@ class TensorGroup:
 
 @dataclass(frozen=True)
 class LayerShape:
-    """The matrices that these layers have alike: (GGUF name without layer and `.weight`, dimensions, input first)."""
+    """The weights that these layers have alike: (GGUF name without layer and `.weight`, dimensions, input first)."""
 
     layers: tuple[int, ...]
-    matrices: tuple[tuple[str, tuple[int, ...]], ...]
+    tensors: tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class ModelSpec:
     config.json because no weights were there). `data_type`, `quantization_method` and `cache_data_type` are a
     checkpoint's own words (bfloat16, fp8, ...); None where it has none. `encoder_weights_bytes` is the part of the
     weights that reads pictures or sound, `draft_layers` the layers that only guess next tokens and run when asked to.
-    `layer_shapes`: the matrices of every layer of the main model, alike ones together; () where no tensors were read.
+    `layer_shapes`: the tensors of every layer of the main model, alike layers together; () where no tensors were read.
     """
 
     reference: str
