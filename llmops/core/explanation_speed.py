@@ -110,7 +110,7 @@ def _bandwidth(problem: Problem) -> Inputs:
         return ()
     rate = _card_bandwidth(problem.hardware) if problem.on_gpu else _host_bandwidth(problem.hardware)
     known: Inputs = (("bandwidth", "assumed"),)
-    if rate is not None:
+    if rate is not None and problem.rates.likely.reading_seconds(1) > 0.0:
         share = problem.model.active_weights_bytes / rate / problem.rates.likely.reading_seconds(1)
         known = (("bandwidth", format_rate(rate)), ("share of it reached", f"{share:.2f}"))
     return (*known, ("class", problem.rates.basis))

@@ -42,7 +42,7 @@ _GGML_CARD = SpeedClass(
     bandwidth_share=(0.62, 0.82, 0.95),
     kernel_seconds=(7e-6, 3.3e-6, 1e-6),
     # 0.2 to 0.48 of the tensor rate in 2024; integer kernels since then reach more on the same cards.
-    operations_share=(0.12, 0.33, 0.65),
+    operations_share=(0.12, 0.38, 0.65),
     operations_per_byte=(30.0, 70.0, 170.0),
     unshared_reads=(0.5, 0.06, 0.0),
     unshared_streams=8,
@@ -56,7 +56,7 @@ _GGML = {
         _GGML_CARD,
         name="stacked memory (HBM), ggml kernels",
         bandwidth_share=(0.38, 0.54, 0.78),
-        operations_share=(0.1, 0.24, 0.5),
+        operations_share=(0.1, 0.26, 0.5),
         operations_per_byte=(25.0, 55.0, 120.0),
     ),
     SHARED: replace(
