@@ -12,23 +12,25 @@ if TYPE_CHECKING:
     from llmops.host import Host
 
 SUPPORTED = (
-    "a path to a .gguf file (of a split model its first part, ...-00001-of-000NN.gguf), or the name of a model in a "
-    "store of Ollama, such as qwen3:8b"
+    "a path to a .gguf file (of a split model its first part, ...-00001-of-000NN.gguf), the name of a model in a "
+    "store of Ollama, such as qwen3:8b, a Hugging Face model directory (config.json and safetensors), or a repository "
+    "id found in the local Hugging Face cache, such as Qwen/Qwen3-8B"
 )
+_CHECKPOINT_FILES = (".safetensors", ".safetensors.index.json", "/config.json")
 
 
-def read_model(host: Host, reference: str, stores: Sequence[str] = ()) -> ModelSpec:
-    """Read what a reference names: a GGUF file by its path, or a model by its name in one of Ollama's stores.
+def read_model(
+    host: Host, reference: str, stores: Sequence[str] = (), caches: Sequence[str] | None = None
+) -> ModelSpec:
+    """Read what a reference names: a file or a directory by its path, else a name in a store or in a cache of the hub.
 
-    Raises UsageError for a reference that names neither, UnreadableInput for a device or a pipe, and what `read_gguf`
-    and `read_manifest` raise.
+    `stores` are Ollama's; `caches` those of the Hugging Face hub, None for the usual ones. Raises UsageError for a
+    reference that names nothing, UnreadableInput for a device or a pipe, and what the readers raise.
     """
     if is_path(host, reference):
-        from llmops.models.gguf import read_gguf
-
-        return read_gguf(host, reference)
+        return _read_path(host, reference)
     kind = _kind(host, reference)
-    if kind not in {None, "directory"}:
+    if kind is not None:
         raise UnreadableInput(f"{reference}: is a {kind}, not a model file", hint=f"give --model {SUPPORTED}")
     from llmops.models.ollama_names import parse_name
     from llmops.models.ollama_store import holds, read_manifest, read_stored_model
@@ -37,7 +39,39 @@ def read_model(host: Host, reference: str, stores: Sequence[str] = ()) -> ModelS
     for store in stores if name is not None else ():
         if name is not None and holds(host, store, name):
             return read_stored_model(host, read_manifest(host, store, name))
-    raise UsageError(f"{reference!r} is not a model that llmops can read", hint=f"give --model {SUPPORTED}")
+    return _read_cached(host, reference, caches)
+
+
+def _read_path(host: Host, reference: str) -> ModelSpec:
+    if _kind(host, reference) == "directory":
+        from llmops.models.hf_directory import read_hf_directory
+
+        return read_hf_directory(host, reference)
+    if reference.endswith(_CHECKPOINT_FILES):
+        from llmops.models.hf_directory import read_hf_file
+
+        return read_hf_file(host, reference)
+    from llmops.models.gguf import read_gguf
+
+    return read_gguf(host, reference)
+
+
+def _read_cached(host: Host, reference: str, caches: Sequence[str] | None) -> ModelSpec:
+    from llmops.models.hf_cache import find_snapshot, parse_repository, usual_caches
+
+    repository = parse_repository(reference)
+    if repository is None:
+        raise UsageError(f"{reference!r} is not a model that llmops can read", hint=f"give --model {SUPPORTED}")
+    searched = usual_caches(host) if caches is None else tuple(caches)
+    directory = find_snapshot(host, repository, searched)
+    if directory is None:
+        raise UsageError(
+            f"{reference!r} is not in the local Hugging Face cache ({', '.join(searched) or 'none is known'})",
+            hint=f"download it: hf download {repository.owner}/{repository.name}; or give --model {SUPPORTED}",
+        )
+    from llmops.models.hf_directory import read_hf_directory
+
+    return read_hf_directory(host, directory, reference)
 
 
 def stores_for(host: Host, reference: str) -> tuple[str, ...]:
@@ -51,7 +85,7 @@ def stores_for(host: Host, reference: str) -> tuple[str, ...]:
 
 def is_path(host: Host, reference: str) -> bool:
     """Ollama and the Hugging Face cache keep GGUF files without a suffix; only a path can name one."""
-    return reference.lower().endswith(".gguf") or _kind(host, reference) == "file"
+    return reference.lower().endswith(".gguf") or _kind(host, reference) in {"file", "directory"}
 
 
 def _kind(host: Host, reference: str) -> str | None:

@@ -6,7 +6,7 @@ import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from llmops.core.errors import NoPermission, UnreadableInput
+from llmops.core.errors import NoPermission
 from llmops.models.gguf_reader import unreadable
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ _NUMBERED = re.compile(r"(.{1,200})-(\d{5,6})-of-(\d{5,6})\.safetensors")
 _OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".h5", ".msgpack")  # of PyTorch and others, without sizes in a header
 MAX_FILES = 1_000
 MOST_NAMED = 5
+MAX_NAME_LENGTH = 256
 
 
 class ModelDirectory:
@@ -45,6 +46,13 @@ class ModelDirectory:
         if real.parent.name == "snapshots" and repository.name.startswith("models--"):
             return (real, repository / "blobs")
         return (real,)
+
+    @property
+    def shown_name(self) -> str:
+        """What a person calls it: of a snapshot the repository's name, else the directory's own."""
+        if self.repository is None:
+            return self._roots[0].name[:MAX_NAME_LENGTH]
+        return PurePosixPath(self.repository).name.rpartition("--")[2][:MAX_NAME_LENGTH]
 
     @property
     def repository(self) -> str | None:
@@ -115,14 +123,6 @@ class ModelDirectory:
             return sum(name.endswith(".incomplete") for name in self.host.list_directory(place))
         except OSError:
             return 0
-
-    def no_weights(self) -> UnreadableInput | None:
-        """Why a directory with config.json has no tensors to read; None where the configuration alone is meant."""
-        quantised = self.ending(".gguf")
-        if quantised:
-            some = ", ".join(quantised[:MOST_NAMED])
-            return unreadable(self.path, f"holds GGUF files and no safetensors: {some}", "name the .gguf file to serve")
-        return None
 
     def other_weights(self) -> bool:
         """Whether weights lie here in a form that is not read."""

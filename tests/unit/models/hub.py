@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from tests.doubles import safetensors_files as made
 from tests.unit.models.disk import Disk
 
+Shape = tuple[str, tuple[int, ...]]
 COMMIT, OTHER = "a" * 40, "b" * 40
 LLAMA: dict[str, object] = {
     "architectures": ["LlamaForCausalLM"],
@@ -42,11 +43,9 @@ class HubDisk(Disk):
         return self._environment
 
 
-def llama_tensors(
-    layers: int = 2, *, tied: bool = False, data_type: str = "BF16"
-) -> dict[str, tuple[str, tuple[int, ...]]]:
+def llama_tensors(layers: int = 2, *, tied: bool = False, data_type: str = "BF16") -> dict[str, Shape]:
     """The tensors of `LLAMA`."""
-    found: dict[str, tuple[str, tuple[int, ...]]] = {"model.embed_tokens.weight": (data_type, (100, 64))}
+    found: dict[str, Shape] = {"model.embed_tokens.weight": (data_type, (100, 64))}
     for layer in range(layers):
         for name, shape in (
             ("self_attn.q_proj", (64, 64)),

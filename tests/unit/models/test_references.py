@@ -9,9 +9,9 @@ import pytest
 from llmops.core.errors import UnreadableInput, UsageError
 from llmops.models import read_model
 from tests.doubles import gguf_files as made
-from tests.unit.models.disk import Disk
+from tests.unit.models.hub import HubDisk
 
-HOST = Disk().as_host()
+HOST = HubDisk().as_host()
 
 
 @pytest.mark.parametrize("name", ["m.gguf", "M.GGUF", "sha256-0a1b"])
@@ -25,13 +25,13 @@ def test_a_missing_file(tmp_path: Path) -> None:
         read_model(HOST, str(tmp_path / "absent.gguf"))
 
 
-@pytest.mark.parametrize("reference", ["qwen3:8b", "org/repository", "", "/"])
-def test_references_that_cannot_be_read_yet(reference: str) -> None:
+@pytest.mark.parametrize("reference", ["qwen3:8b", "org/repository", "", "../x"])
+def test_references_that_name_nothing(reference: str) -> None:
     with pytest.raises(UsageError) as refused:
         read_model(HOST, reference)
     assert ".gguf" in (refused.value.hint or "")
 
 
 def test_a_directory(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is not a model that llmops can read"):
+    with pytest.raises(UnreadableInput, match=r"is not a model: it holds no config\.json"):
         read_model(HOST, str(tmp_path))
