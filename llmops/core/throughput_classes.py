@@ -44,7 +44,7 @@ _GGML_CARD = SpeedClass(
     # 0.2 to 0.48 of the tensor rate in 2024; integer kernels since then reach more on the same cards.
     operations_share=(0.12, 0.38, 0.65),
     operations_per_byte=(30.0, 70.0, 170.0),
-    unshared_reads=(0.5, 0.06, 0.0),
+    unshared_reads=(0.35, 0.06, 0.0),
     unshared_streams=8,
     tile_tokens=(128.0, 64.0, 16.0),
     prefill_tokens=512,
@@ -65,6 +65,7 @@ _GGML = {
         bandwidth_share=(0.55, 0.82, 0.95),
         operations_share=(0.1, 0.33, 0.6),
         operations_per_byte=(15.0, 70.0, 200.0),
+        unshared_reads=(0.5, 0.06, 0.0),
     ),
     APPLE: replace(
         _GGML_CARD,
