@@ -18,13 +18,14 @@ from llmops.actions.subject import (
 )
 from llmops.actions.together import load_more
 from llmops.core.fitting import short_by_bytes
-from llmops.core.hardware import Hardware
+from llmops.core.hardware import Gpu, Hardware
 from llmops.core.model import ModelSpec
 from llmops.core.plan import Plan
-from llmops.core.problem import Problem, require_possible
+from llmops.core.problem import Problem, Split, require_possible
 from llmops.core.sizing import fits, fits_at_the_start, size, size_explicit
 from llmops.core.throughput import Rates, predict_rates, rates_from_measured
 from llmops.core.units import format_bytes
+from llmops.core.version import Version
 from llmops.engines.base import Engine, InForce, Installation
 from llmops.host import Host
 from llmops.probe.bandwidth import read_bandwidth
@@ -42,6 +43,10 @@ __all__ = [
     "make_plan",
     "size_one",
 ]
+
+
+# A card that nobody described; its rates are those of any card.
+_UNSEEN_CARD = Gpu(0, None, "unknown card", None, None)
 
 
 @dataclass(frozen=True)
@@ -68,10 +73,20 @@ def make_plan(host: Host, request: PlanRequest, *, progress: Callable[[str], Non
     require_possible(problem)
     kept = None if request.replan else _keep(host, request, found, problem)
     if kept is None:
-        plan = load_more(problem, size(problem), found.models, found.memory)
+        plan = load_more(problem, _sized(host, request, found, problem), found.models, found.memory)
         return _planned(found, plan, (*warnings, *_shorter_requests(found, plan)))
     planned = _planned(found, kept.plan, warnings)
     return replace(planned, kept=kept.reason, changes_nothing=kept.is_users_own)
+
+
+def _sized(host: Host, request: PlanRequest, found: Subject, problem: Problem) -> Plan:
+    """The plan, with the rates of the division that was found: more cards for each layer are faster."""
+    plan = size(problem)
+    split = Split(plan.tensor_parallel, plan.pipeline_parallel)
+    if split in {problem.choices.splits[0], Split()}:
+        return plan
+    rates, _ = _rates(host, request, found, split, on_gpu=problem.on_gpu)
+    return size(replace(problem, rates=rates, choices=replace(problem.choices, splits=(split,))))
 
 
 def size_one(host: Host, request: PlanRequest, *, progress: Callable[[str], None]) -> Planned:
@@ -79,17 +94,37 @@ def size_one(host: Host, request: PlanRequest, *, progress: Callable[[str], None
     found = _measured_if_needed(host, request, find_subject(host, request), progress)
     problem, warnings = _problem(host, request, found)
     if request.fixed.context_tokens is None:
-        warnings = (*warnings, "without --context the engine takes all that the model was trained on, or what fits")
+        or_less = "" if problem.choices.is_paged else ", or what fits"
+        warnings = (*warnings, f"without --context the engine takes all that the model was trained on{or_less}")
     complete = found.engine.with_defaults(request.fixed, found.model, found.installation, found.hardware)
-    problem = replace(problem, fixed=complete)
+    choices = found.engine.choices(found.hardware, found.model, found.version, complete)
+    problem = replace(problem, fixed=complete, choices=choices)
     require_possible(problem)
     plan = size_explicit(problem)
+    if problem.choices.is_paged and request.fixed.slots is None:
+        plan, said = _as_it_starts(plan)
+        warnings = (*warnings, *said)
     return _planned(found, plan, (*warnings, *_outgrows(plan)))
+
+
+def _as_it_starts(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
+    """The plan with what a server needs to start that runs as many requests as it likes: room for the longest one."""
+    budgets = tuple(replace(budget, needed_cache_bytes=budget.request_cache_bytes) for budget in plan.budgets)
+    held = min((budget.max_concurrency for budget in budgets if budget.max_concurrency is not None), default=0.0)
+    plan = replace(plan, budgets=budgets)
+    if held >= plan.slots:
+        return plan, ()
+    return plan, (
+        f"by itself it runs up to {plan.slots} requests at once, and the cache holds {held:.2f} of"
+        f" {plan.context_tokens_per_slot} tokens: long ones are interrupted and computed again; --slots bounds them",
+    )
 
 
 def _outgrows(plan: Plan) -> tuple[str, ...]:
     """What starts and serves, and ends in swap once enough prompts are saved."""
     safety = plan.policy.safety_factor
+    if any(budget.needed_cache_bytes is not None for budget in plan.budgets):
+        return ()
     if fits(plan.budgets, safety) or not fits_at_the_start(plan.budgets, safety):
         return ()
     saved = max(budget.prompt_cache_bytes for budget in plan.budgets)
@@ -129,8 +164,12 @@ def _measured_if_needed(host: Host, request: PlanRequest, found: Subject, progre
 def _problem(host: Host, request: PlanRequest, found: Subject) -> tuple[Problem, tuple[str, ...]]:
     hardware, model, installation = found.hardware, found.model, found.installation
     engine, version = found.engine, found.version
-    on_gpu = bool(hardware.gpus) and installation.accelerators != ()
-    rates, warnings = _rates(host, request, found, on_gpu=on_gpu)
+    on_gpu = engine.uses_cards(hardware, installation, request.fixed)
+    choices = engine.choices(hardware, model, version, request.fixed)
+    rates, warnings = _rates(host, request, found, choices.splits[0] if choices.is_paged else None, on_gpu=on_gpu)
+    warnings += _about_version(request, version)
+    if on_gpu and not hardware.gpus:
+        warnings.append("no card is given or found: the cache is sized by --kv-memory alone, and speeds are a guess")
     if not on_gpu and not (hardware.bandwidth and hardware.bandwidth.read_bytes_per_second) and rates.measured is None:
         warnings.append("memory bandwidth is assumed, so speeds are rough: `llmops tune` measures it")
     if installation.problem is not None:
@@ -154,13 +193,43 @@ def _problem(host: Host, request: PlanRequest, found: Subject) -> tuple[Problem,
         most_slots=engine.most_slots_of(model, version),
         preferred_context_tokens=preferred,
         shaped=lambda shape: engine.shaped(shape, model, version),
+        choices=choices,
+        draft=found.models.draft,
+        memory_with_cards=lambda count: engine.memory_model(
+            replace(hardware, gpus=hardware.gpus[:1] * count), model, version, found.models.draft
+        ),
     )
     return problem, (*found.models.warnings, *warnings)
 
 
-def _rates(host: Host, request: PlanRequest, found: Subject, *, on_gpu: bool) -> tuple[Rates, list[str]]:
-    """Predicted rates, replaced by those that an earlier verification measured on this machine."""
-    predicted = predict_rates(found.hardware, found.model, request.workload, on_gpu=on_gpu)
+def _about_version(request: PlanRequest, version: Version | None) -> list[str]:
+    """Whether the version that was asked for stands for several."""
+    asked = request.engine_version
+    if asked is None or Version.parse(asked) == version:
+        return []
+    return [f"version {asked} stands for several releases: the newest of them is planned for"]
+
+
+def _rates(
+    host: Host, request: PlanRequest, found: Subject, split: Split | None, *, on_gpu: bool
+) -> tuple[Rates, list[str]]:
+    """Predicted rates, replaced by those that an earlier verification measured on this machine.
+
+    `split` None: layers are shared out over every card.
+    """
+    hardware = found.hardware
+    if split is not None:
+        cards = split.tensor_parallel * split.pipeline_parallel
+        hardware = replace(hardware, gpus=hardware.gpus[:cards] or (_UNSEEN_CARD,) * cards * on_gpu)
+    predicted = predict_rates(
+        hardware,
+        found.model,
+        request.workload,
+        on_gpu=on_gpu,
+        engine=found.engine.name,
+        tensor_parallel=split.tensor_parallel if split else 1,
+        eager=request.fixed.enforce_eager,
+    )
     recalled = _recalled(host, found)
     warnings = [recalled.warning] if recalled.warning else []
     if recalled.rates is None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from llmops import engines
 from llmops.actions.together import memory_of
 from llmops.core.errors import UsageError
 from llmops.core.hardware import Hardware
@@ -15,14 +15,15 @@ from llmops.core.plan import Fixed, MemoryModel, Policy
 from llmops.core.version import Version
 from llmops.core.visible_devices import served_by
 from llmops.core.workload import Workload
-from llmops.engines import ENGINES, engine_named
+from llmops.engines import engine_named
 from llmops.engines.base import Engine, InForce, Installation, Models, Served
 from llmops.host import Host
 from llmops.probe import read_hardware
 
 ABSENT = "absent"
 EMBEDDED = "embedded"
-_VERSION = re.compile(r"[A-Za-z]*\d")
+# Options that say what a machine is made of; of what is free on it the machine itself may be asked.
+_DESCRIBING = frozenset({"gpu", "ram", "cores"})
 
 
 def _as_probed(hardware: Hardware) -> Hardware:
@@ -34,7 +35,8 @@ class PlanRequest:
     """What the user asks for.
 
     `hardware` replaces the probe; `override` changes single values of either. `bandwidth` measures memory bandwidth,
-    unless it was given. `replan` computes afresh even where what is in force breaks no limit.
+    unless it was given. `replan` computes afresh even where what is in force breaks no limit. `options` are the names
+    of those that were given, `draft` the reference of a model that guesses tokens.
     """
 
     workload: Workload
@@ -43,6 +45,8 @@ class PlanRequest:
     engine: str = "auto"
     engine_version: str | None = None
     models: tuple[str, ...] = ()
+    draft: str | None = None
+    options: tuple[str, ...] = ()
     hardware: Hardware | None = None
     override: Callable[[Hardware], Hardware] = _as_probed
     bandwidth: bool = False
@@ -79,9 +83,12 @@ class Subject:
 def find_subject(host: Host, request: PlanRequest) -> Subject:
     """Look at the machine once: engine, model, hardware."""
     engine, installation = find_engine(host, request)
+    _require_own_words(engine, request)
     present = installation.managed_by != ABSENT
     in_force = engine.in_force(host, installation) if present else InForce()
     models = engine.models(host, request.models, installation, in_force)
+    if request.draft is not None:
+        models = replace(models, draft=engine.draft(host, request.draft))
     hardware = request.hardware or _probed(host, installation, in_force)
     served = engine.served(in_force, installation) if present else None
     return Subject(
@@ -114,21 +121,43 @@ def _is_served(host: Host, in_force: InForce, model: ModelSpec) -> bool:
     return any(path in paths or host.resolve(path) in paths for path in (model.reference, *model.source_paths))
 
 
+def _require_own_words(engine: Engine, request: PlanRequest) -> None:
+    """Raise UsageError for an option or a cache type that another engine has."""
+    foreign = [name for name in request.options if name in engine.foreign_options]
+    if foreign:
+        owners = [other.name for other in engines.ENGINES if foreign[0] not in other.foreign_options]
+        raise UsageError(
+            f"--{foreign[0]} is an option of {' and '.join(owners)}, not of {engine.name}",
+            hint=f"leave it out, or plan with --engine {owners[0]}",
+        )
+    for cache_type in (request.fixed.cache_type_k, request.fixed.cache_type_v):
+        if cache_type is not None and cache_type not in engine.cache_types:
+            owners = [other.name for other in engines.ENGINES if cache_type in other.cache_types]
+            eight_bits = next(name for name in ("q8_0", "fp8") if name in engine.cache_types)
+            raise UsageError(
+                f"{cache_type} is a cache type of {' and '.join(owners)}, not of {engine.name}",
+                hint=f"its 8-bit type is {eight_bits}",
+            )
+
+
 def find_engine(host: Host, request: PlanRequest) -> tuple[Engine, Installation]:
     """The engine asked for, or the best one installed; planning goes on without any, as if the newest were there.
 
     Of several, the one that runs is taken, then one that a unit starts, then a program that only lies on the disk.
+    Where engine, version and machine are given, what is installed here is not looked at.
     """
-    wanted = ENGINES if request.engine == "auto" else (engine_named(request.engine),)
-    installations = [(engine, found) for engine in wanted for found in engine.detect(host)[:1]]
-    installations.sort(key=lambda pair: _rank(pair[1]))
-    engine, installation = installations[0] if installations else (wanted[0], absent(wanted[0]))
+    if request.engine != "auto" and request.engine_version is not None and _describes_another(request):
+        engine = engine_named(request.engine)
+        installation = absent(engine)
+    else:
+        engine, installation = _installed(host, request)
     if request.engine_version is None:
         return engine, installation
-    version = Version.parse(request.engine_version)
-    if version is None or _VERSION.match(request.engine_version) is None:
+    version = Version.parse_newest(request.engine_version)
+    if version is None:
         raise UsageError(
-            f"{request.engine_version!r} is not a version of {engine.name}", hint="give numbers, such as 11434"
+            f"{request.engine_version!r} is not a version of {engine.name}",
+            hint="give numbers, such as 11434 or 0.30.0",
         )
     # The embedded server has the version of its own package: another version is another program, on another machine.
     is_that_one = installation.version in {None, version} and installation.managed_by != EMBEDDED
@@ -137,10 +166,28 @@ def find_engine(host: Host, request: PlanRequest) -> tuple[Engine, Installation]
     return engine, replace(absent(engine), version=version, version_text=request.engine_version)
 
 
+def _installed(host: Host, request: PlanRequest) -> tuple[Engine, Installation]:
+    """The best installation; an engine that cannot be configured only where it is named or is the only one."""
+    if request.engine != "auto":
+        groups: tuple[tuple[Engine, ...], ...] = ((engine_named(request.engine),),)
+    else:
+        groups = tuple(tuple(one for one in engines.ENGINES if one.can_be_configured is able) for able in (True, False))
+    for group in groups:
+        found = [(engine, installation) for engine in group for installation in engine.detect(host)[:1]]
+        if found:
+            return min(found, key=lambda pair: _rank(pair[1]))
+    return groups[0][0], absent(groups[0][0])
+
+
 def _rank(installation: Installation) -> tuple[bool, bool, bool, bool]:
     """Least first; those that are alike stay in the order of ENGINES."""
     managed_by = installation.managed_by
     return installation.problem is not None, installation.pid is None, managed_by != "unit", managed_by == EMBEDDED
+
+
+def _describes_another(request: PlanRequest) -> bool:
+    """Whether the options themselves say what the machine is."""
+    return request.hardware is not None or bool(_DESCRIBING & set(request.options))
 
 
 def absent(engine: Engine) -> Installation:

@@ -24,7 +24,7 @@ _MOST_PER_CARD = 3
 
 def memory_of(engine: Engine, hardware: Hardware, models: Models, version: Version | None, count: int) -> MemoryModel:
     """What a shape takes when the `count` largest models are in memory at once, whichever they are."""
-    rules = [engine.memory_model(hardware, model, version) for model in models.chat]
+    rules = [engine.memory_model(hardware, model, version, models.draft) for model in models.chat]
     beside = [_companion(rules[0], size_bytes) for _, size_bytes in models.companions]
     return worst_together((*rules, *beside), count)
 

@@ -9,6 +9,7 @@ _K = ValueKind
 # No machine or load of one server is beyond these; what is has been mistyped. llama.cpp counts tokens in 32 bits, and
 # Linux has at most 8,192 processors (NR_CPUS).
 _MOST_USERS, _MOST_CORES, _MOST_TOKENS, _MOST_SECONDS, _MOST_SPEED = 100_000, 8192, 2**31 - 1, 10**9, 10**6
+_MOST_CARDS = 1024
 # Types that only vLLM has are no llama.cpp types.
 GGML_CACHE_TYPES = tuple(name for name in CACHE_TYPE_BLOCKS if name != "fp8")
 
@@ -21,8 +22,13 @@ SUBJECT = (
     ),
     OptionSpec("engine-version", _K.TEXT, "Plan for this version instead of the installed one.", "VERSION"),
     OptionSpec(
-        "model", _K.TEXTS, "Model: a .gguf file (its first part) or an Ollama name. Default: what is served.", "REF"
+        "model",
+        _K.TEXTS,
+        "Model: a .gguf file (its first part), a Hugging Face directory or cached repository, or an Ollama name."
+        " Default: what is served.",
+        "REF",
     ),
+    OptionSpec("draft-model", _K.TEXT, "A second, small model that guesses tokens; its memory is counted.", "REF"),
 )
 LOAD = (
     OptionSpec("users", _K.INTEGER, "People or agents who use the server.", "N", minimum=1, maximum=_MOST_USERS),
@@ -76,6 +82,39 @@ FIXED = (
     OptionSpec("ctx-checkpoints", _K.INTEGER, "Fix the checkpoints of a slot (llama-server -ctxcp).", "N", minimum=0),
     OptionSpec("swa-full", _K.FLAG, "Keep the whole context in sliding-window layers."),
 )
+VLLM = (
+    OptionSpec("gpu-memory-utilization", _K.NUMBER, "Fix the share of each card (vLLM).", "F", above=0, maximum=1),
+    OptionSpec("kv-memory", _K.SIZE, "Fix the cache memory of each card (vLLM).", "SIZE", above=0),
+    OptionSpec(
+        "tensor-parallel",
+        _K.INTEGER,
+        "Fix the cards that share each layer (vLLM).",
+        "N",
+        minimum=1,
+        maximum=_MOST_CARDS,
+    ),
+    OptionSpec(
+        "pipeline-parallel",
+        _K.INTEGER,
+        "Fix the groups of cards that share the layers (vLLM).",
+        "N",
+        minimum=1,
+        maximum=_MOST_CARDS,
+    ),
+    OptionSpec(
+        "nodes", _K.INTEGER, "Machines like this one that serve together (vLLM).", "N", minimum=1, maximum=_MOST_CARDS
+    ),
+    OptionSpec(
+        "max-num-batched-tokens",
+        _K.INTEGER,
+        "Fix the tokens of one step (vLLM).",
+        "N",
+        minimum=1,
+        maximum=_MOST_TOKENS,
+    ),
+    OptionSpec("enable-prefix-caching", _K.FLAG, "Reuse the cache of equal beginnings, or not (vLLM)."),
+    OptionSpec("enforce-eager", _K.FLAG, "No CUDA graphs and no compilation (vLLM)."),
+)
 POLICY = (
     OptionSpec("protect", _K.CHOICE, "Steady streams (itl) or quick first tokens (ttft).", choices=("itl", "ttft")),
     OptionSpec("max-gap-seconds", _K.NUMBER, "Longest stall of a running stream.", "S", above=0, maximum=_MOST_SECONDS),
@@ -103,7 +142,7 @@ MACHINE = (
     OptionSpec("no-gpu", _K.FLAG, "Plan as if there were no card."),
 )
 
-PLANNING = SUBJECT + LOAD + FIXED + POLICY + MACHINE
+PLANNING = SUBJECT + LOAD + FIXED + VLLM + POLICY + MACHINE
 APPLYING = (
     OptionSpec(
         "drain-seconds",
@@ -117,6 +156,11 @@ APPLYING = (
 CONFIGURABLE = {spec.name: spec for spec in PLANNING + APPLYING}
 
 # Switches that are written as two options on the command line.
-SWITCHES = frozenset({"kv-unified", "repack"})
+SWITCHES = frozenset({"kv-unified", "repack", "enable-prefix-caching"})
 # One of the two at most; a flag of the command line silences the other one in the file.
-CONTRADICTIONS = (("gpu", "no-gpu"), ("cache-type", "cache-type-k"), ("cache-type", "cache-type-v"))
+CONTRADICTIONS = (
+    ("gpu", "no-gpu"),
+    ("cache-type", "cache-type-k"),
+    ("cache-type", "cache-type-v"),
+    ("batch-size", "max-num-batched-tokens"),
+)

@@ -16,11 +16,6 @@ from llmops.core.errors import EXIT_BUG, EXIT_OK, Interrupted, LlmopsError, NoPe
 if TYPE_CHECKING:
     from llmops.cli.result import Result
 
-# Options that scripts may share between engines (docs/reference/commands.md), for the engine that has them.
-_OF_VLLM = frozenset({
-    "--gpu-memory-utilization", "--kv-memory", "--tensor-parallel", "--pipeline-parallel", "--nodes",
-    "--max-num-batched-tokens", "--enable-prefix-caching", "--no-enable-prefix-caching", "--enforce-eager",
-})  # fmt: skip
 # Results are imported where one is made: --help prints none and must start quickly.
 _SIGINT = 2
 # What a machine in trouble answers to anybody: no bug of llmops, and what to do about each.
@@ -69,10 +64,6 @@ def _failed(command: str, error: LlmopsError) -> Result:
 def _as_llmops_error(error: BaseException) -> LlmopsError:
     if isinstance(error, LlmopsError):
         return error
-    if isinstance(error, click.NoSuchOption) and error.option_name in _OF_VLLM:
-        return UsageError(
-            f"{error.option_name} is an option of vLLM, which this llmops cannot configure yet", hint="leave it out"
-        )
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "llmops"
         return UsageError(_one_line(error.format_message()), hint=f"see {path} --help")

@@ -25,18 +25,38 @@ _NOT_REPEATED = frozenset({"--explain", "--debug", "-v", "--verbose"})
 
 
 def planned_for(
-    host: Host, flags: Mapping[str, Any], session: Session, *, live: bool, measure: bool = False, replan: bool = False
+    host: Host,
+    flags: Mapping[str, Any],
+    session: Session,
+    *,
+    live: bool,
+    measure: bool = False,
+    replan: bool = False,
+    to_configure: bool = True,
 ) -> tuple[Planned, Settings]:
     """Make the plan that the options ask for.
 
-    `live` is False for a recording; `measure` lets memory bandwidth be measured where nothing better is known.
+    `live` is False for a recording; `measure` lets memory bandwidth be measured where nothing better is known. Raise
+    Unsupported where the plan is `to_configure` an engine, and llmops cannot do that with it or with this model.
     """
     from llmops.actions.plan import make_plan
 
     settings = read_settings(flags, flags["config"], search=live)
+    if to_configure:
+        _require_configurable_name(settings.value("engine"))
     planned = make_plan(host, plan_request(settings, replan=replan, measure=measure), progress=session.progress)
     check_context(settings, planned.model)
+    if to_configure:
+        planned.engine.require_configurable(planned.model)
     return with_engine_warnings(planned), settings
+
+
+def _require_configurable_name(engine: str) -> None:
+    """Refuse before anything is read, where the engine alone decides."""
+    from llmops.engines import engine_named
+
+    if engine != "auto":
+        engine_named(engine).require_configurable()
 
 
 def with_engine_warnings(planned: Planned) -> Planned:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llmops.cli.hosts import read_input
-from llmops.core.errors import UnreadableInput, Unsupported, UsageError
+from llmops.core.errors import UnreadableInput, UsageError
 from llmops.core.plan import Fixed, Policy
 from llmops.core.workload import Workload, WorkloadKind
 
@@ -20,32 +20,23 @@ if TYPE_CHECKING:
     from llmops.core.hardware import Hardware
     from llmops.core.model import ModelSpec
 
-PLANNED_ENGINES = ("llama-server", "ollama")
 _EXACT_CACHE_TYPES = frozenset({"f32", "f16", "bf16"})
-
-
-def supported_engine(settings: Settings) -> str:
-    """The engine asked for; raise Unsupported for one that this llmops cannot configure yet."""
-    engine: str = settings.value("engine")
-    if engine != "auto" and engine not in PLANNED_ENGINES:
-        raise Unsupported(
-            f"this llmops cannot configure {engine} yet", hint=f"engines it can configure: {', '.join(PLANNED_ENGINES)}"
-        )
-    return engine
 
 
 def plan_request(settings: Settings, *, replan: bool = False, measure: bool = False) -> PlanRequest:
     """The request for the actions; `measure` lets memory bandwidth be measured where nothing better is known."""
     from llmops.actions.plan import PlanRequest
 
-    hardware = settings.value("hardware")
+    hardware, draft = settings.value("hardware"), settings.value("draft-model")
     return PlanRequest(
         workload=workload_of(settings),
         policy=policy_of(settings),
         fixed=fixed_of(settings),
-        engine=supported_engine(settings),
+        engine=settings.value("engine"),
         engine_version=settings.value("engine-version"),
         models=tuple(absolute_reference(reference) for reference in settings.value("model") or ()),
+        draft=None if draft is None else absolute_reference(draft),
+        options=tuple(settings.values),
         hardware=None if hardware is None else hardware_from_file(hardware),
         override=lambda probed: overridden(probed, settings),
         bandwidth=measure,
@@ -119,7 +110,7 @@ def fixed_of(settings: Settings) -> Fixed:
         cache_type_k=type_k,
         cache_type_v=type_v,
         queue_requests=settings.value("queue"),
-        batch_tokens=batch,
+        batch_tokens=batch or settings.value("max-num-batched-tokens"),
         ubatch_tokens=ubatch,
         kv_unified=settings.value("kv-unified"),
         swa_full=bool(settings.value("swa-full")),
@@ -127,13 +118,18 @@ def fixed_of(settings: Settings) -> Fixed:
         repack=settings.value("repack"),
         prompt_cache_bytes=settings.value("cache-ram"),
         context_checkpoints=settings.value("ctx-checkpoints"),
+        gpu_memory_utilization=settings.value("gpu-memory-utilization"),
+        kv_memory_bytes=settings.value("kv-memory"),
+        tensor_parallel=settings.value("tensor-parallel"),
+        pipeline_parallel=settings.value("pipeline-parallel"),
+        nodes=settings.value("nodes"),
+        prefix_caching=settings.value("enable-prefix-caching"),
+        enforce_eager=bool(settings.value("enforce-eager")),
     )
 
 
 def _cache_types(settings: Settings) -> tuple[str | None, str | None]:
     both = settings.value("cache-type")
-    if both == "fp8":
-        raise UsageError("fp8 is a cache type of vLLM, not of llama-server", hint="its 8-bit type is q8_0")
     both = None if both == "auto" else both
     return settings.value("cache-type-k") or both, settings.value("cache-type-v") or both
 

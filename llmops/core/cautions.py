@@ -9,6 +9,7 @@ from llmops.core.problem import Problem
 
 # The pairs that CUDA builds have compiled kernels for, each with itself (llama.cpp, docs/build.md and fattn.cu).
 FAST_ON_CARDS = frozenset({"f16", "bf16", "q8_0", "q4_0"})
+EIGHT_BITS = frozenset({"q8_0", "fp8"})
 
 
 def cautions(problem: Problem, plan: Plan, demand: Demand, levers: tuple[str, ...]) -> tuple[str, ...]:
@@ -35,10 +36,10 @@ def _shape_warnings(problem: Problem, plan: Plan, levers: tuple[str, ...]) -> li
             f"memory holds {plan.context_tokens_per_slot} tokens per slot instead of the"
             f" {problem.preferred_context_tokens} served until now; requests above that are refused"
         )
-    if plan.cache_type_k == "q8_0" and any(lever.startswith("q8_0") for lever in levers):
+    if plan.cache_type_k in EIGHT_BITS and f"{plan.cache_type_k} cache" in levers:
         lines.append("the cache is kept in 8 bits to make it fit: half the memory, slightly less exact replies")
     types = {plan.cache_type_k, plan.cache_type_v}
-    if problem.on_gpu and (len(types) > 1 or not types <= FAST_ON_CARDS):
+    if problem.on_gpu and not problem.choices.is_paged and (len(types) > 1 or not types <= FAST_ON_CARDS):
         lines.append(
             f"cards have no quick attention for keys in {plan.cache_type_k} and values in {plan.cache_type_v}:"
             " keep both in f16, bf16, q8_0 or q4_0"
@@ -74,7 +75,7 @@ def _machine_warnings(problem: Problem, plan: Plan) -> list[str]:
         slow = [notice for notice in processor_notices(problem.hardware.cpu) if notice.code == "cpu-no-avx2"]
         return [notice.message for notice in (*card_notices(problem.hardware), *slow) if not notice.devices]
     lines = [notice.message for notice in card_notices(problem.hardware)]
-    return lines + _needless_split(problem, plan)
+    return lines if problem.choices.is_paged else lines + _needless_split(problem, plan)
 
 
 def _needless_split(problem: Problem, plan: Plan) -> list[str]:

@@ -34,9 +34,10 @@ _WHERE_SET = {
         "nodes",
         "prefix_caching",
         "enforce_eager",
+        "draft_reference",
     }
 }
-_PAGED = ("cache_tokens", "usable_cache_tokens", "max_concurrency")
+_PAGED = ("cache_tokens", "usable_cache_tokens", "max_concurrency", "needed_cache_bytes", "request_cache_bytes")
 FLASH_ATTENTION = ("on", "off", "auto")
 _CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,3})")
 

@@ -150,7 +150,7 @@ def _context_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
             "cache_types",
             f"{plan.cache_type_k} keys, {plan.cache_type_v} values",
             _cache_types_formula(problem, plan),
-            (("allowed", " then ".join(problem.policy.cache_types_allowed)),),
+            (("allowed", " then ".join(problem.cache_types)),),
             "policy" if fixed.cache_type_k is None else "the user",
         ),
         Reason(
@@ -173,6 +173,6 @@ def _context_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
 def _cache_types_formula(problem: Problem, plan: Plan) -> str:
     if problem.fixed.cache_type_k is not None or problem.fixed.cache_type_v is not None:
         return NOT_COMPUTED
-    if plan.cache_type_k == problem.policy.cache_types_allowed[0]:
+    if plan.cache_type_k == problem.cache_types[0]:
         return "the first type that is allowed: it fits"
     return "the next type that is allowed: with the first it did not fit, and fewer slots come after it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from llmops.core.explanation_paged import paged_reasons
 from llmops.core.fitting import conversations_bytes, host_rest_bytes
 from llmops.core.memory.budget import PARTS, MemoryBudget
 from llmops.core.plan import Plan, Reason
@@ -13,13 +14,16 @@ from llmops.core.units import format_bytes
 
 
 def machine_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
-    """Threads, batches, placement, host memory, every budget."""
+    """Threads, batches, placement, host memory, every budget; of an engine with one pool of pages its own numbers."""
+    budgets = tuple(_budget_reason(budget, plan.policy.safety_factor) for budget in plan.budgets)
+    if problem.choices.is_paged:
+        return (*paged_reasons(problem, plan), *budgets)
     return (
         *_thread_reasons(problem, plan),
         _batch_reason(problem, plan),
         *_switch_reasons(problem, plan),
         _prompt_cache_reason(problem, plan),
-        *(_budget_reason(budget, plan.policy.safety_factor) for budget in plan.budgets),
+        *budgets,
     )
 
 
@@ -145,11 +149,16 @@ def _budget_reason(budget: MemoryBudget, safety_factor: float) -> Reason:
         for part, low, high, why in budget.ranges
         if low != high
     )
+    formula = (
+        "sum of the parts, ranges at their high end; a full cache uses at most "
+        f"{safety_factor:.0%} of the room for it; swap never counts"
+    )
+    if budget.needed_cache_bytes is not None:
+        formula = "sum of the parts, ranges at the end that leaves least cache; the cache is the rest of the share"
     return Reason(
         f"memory of {budget.device}",
         f"{format_bytes(budget.used_bytes)} of {format_bytes(budget.available_bytes)}",
-        "sum of the parts, ranges at their high end; a full cache uses at most "
-        f"{safety_factor:.0%} of the room for it; swap never counts",
+        formula,
         tuple((part.removesuffix("_bytes").replace("_", " "), format_bytes(size)) for part, size in parts if size),
         "model header and engine rules" + (f"; {ranges}" if ranges else ""),
     )

@@ -30,10 +30,19 @@ def short_by_bytes(budgets: Iterable[MemoryBudget], safety_factor: float) -> int
 
     Cache and state must fit in `safety_factor` of the room for them, so that a full cache never preempts or spills.
     """
-    return max(
-        round((budget.cache_bytes + budget.state_bytes) * (1 / safety_factor - 1)) - budget.free_bytes
-        for budget in budgets
-    )
+    return max(_short_by_bytes(budget, safety_factor) for budget in budgets)
+
+
+def _short_by_bytes(budget: MemoryBudget, safety_factor: float) -> int:
+    needed = budget.needed_cache_bytes
+    if needed is None:
+        margin = round((budget.cache_bytes + budget.state_bytes) * (1 / safety_factor - 1))
+        return margin - budget.free_bytes
+    # One request alone is never interrupted by another: the margin is for the others.
+    others = max(0, needed - (budget.request_cache_bytes or 0))
+    missing = needed + round(others * (1 / safety_factor - 1)) - budget.cache_bytes
+    beyond = -budget.free_bytes
+    return missing + beyond if min(missing, beyond) > 0 else max(missing, beyond)
 
 
 def fit(

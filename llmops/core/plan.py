@@ -135,7 +135,7 @@ class Plan:
 
     `gpu_layers` None: no card is used and no flag is needed. `queue_requests` is what patience allows; whether the
     engine can bound its queue is the engine's business. `loaded_models`: how many models may be in memory at once, of
-    an engine that serves several; the budgets hold for them.
+    an engine that serves several; the budgets hold for them, and for the draft model of `draft_reference`.
     """
 
     engine: str
@@ -178,6 +178,7 @@ class Plan:
     nodes: int = 1
     prefix_caching: bool | None = None
     enforce_eager: bool = False
+    draft_reference: str | None = None
 
     @property
     def shape(self) -> Shape:

@@ -9,6 +9,7 @@ from llmops.core.errors import UsageError
 from llmops.core.hardware import Hardware
 from llmops.core.model import CACHE_TYPE_BLOCKS, ModelSpec
 from llmops.core.plan import Fixed, MemoryModel, Policy, Shape
+from llmops.core.processors import MOST_BATCH_TOKENS
 from llmops.core.throughput import Rates
 from llmops.core.workload import Workload
 
@@ -18,12 +19,39 @@ def _as_wanted(shape: Shape) -> Shape:
 
 
 @dataclass(frozen=True)
+class Split:
+    """How a model lies on several cards: each layer cut into `tensor_parallel`, the layers into `pipeline_parallel`."""
+
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a search may choose from with one engine, model and machine; what differs between engines is data here.
+
+    `cache_types` are those to try, in order (None: the policy's), `splits` too, the fewest cards first;
+    `larger_splits` need more cards than there are. `most_batch_tokens` is the engine's own large batch,
+    `gpu_memory_utilization` the share of a card that an engine takes which always takes one. `is_paged`: all requests
+    take blocks of one pool that is there from the start; more of them than it holds are interrupted, not refused.
+    """
+
+    cache_types: tuple[str, ...] | None = None
+    most_batch_tokens: int = MOST_BATCH_TOKENS
+    gpu_memory_utilization: float | None = None
+    splits: tuple[Split, ...] = (Split(),)
+    larger_splits: tuple[Split, ...] = ()
+    is_paged: bool = False
+
+
+@dataclass(frozen=True)
 class Problem:
     """Everything that a plan is made from.
 
     `memory` answers what a shape takes on this machine; `preferred_context_tokens` is what the user serves today and
     keeps where it fits; `most_slots` is the engine's own limit. `shaped` is what the engine makes of a shape where it
-    decides parts of it by itself; `loaded_models` are in memory at once, and `memory` counts all of them.
+    decides parts of it by itself; `loaded_models` are in memory at once, and `memory` counts all of them and `draft`,
+    a small model that guesses tokens. `memory_with_cards` answers for so many cards like the first.
     """
 
     engine: str
@@ -40,6 +68,9 @@ class Problem:
     preferred_context_tokens: int | None = None
     shaped: Callable[[Shape], Shape] = _as_wanted
     loaded_models: int = 1
+    choices: Choices = Choices()
+    draft: ModelSpec | None = None
+    memory_with_cards: Callable[[int], MemoryModel] | None = None
 
     @property
     def batch_is_free(self) -> bool:
@@ -48,9 +79,16 @@ class Problem:
         return self.shaped(small).batch_tokens == small.batch_tokens
 
     @property
+    def cache_types(self) -> tuple[str, ...]:
+        """The cache types of this engine that the policy allows, the first choice first."""
+        return self.choices.cache_types or self.policy.cache_types_allowed
+
+    @property
     def fallback_cache_types(self) -> tuple[str, ...]:
         """Cache types that a search may use; none where the user fixed them or a head does not fill a block of 32."""
         fixed = self.fixed
+        if self.choices.cache_types is not None:
+            return () if fixed.cache_type_k is not None else self.choices.cache_types
         if fixed.cache_type_k is not None or fixed.cache_type_v is not None or fixed.flash_attention == "off":
             return ()
         layers = self.model.attention_layers

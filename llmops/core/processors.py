@@ -43,8 +43,10 @@ def waits_passively(cpu: Cpu, threads: int | None, layers: int, step_seconds: fl
     return threads is not None and threads > 1 and shared and affordable
 
 
-def batch_tokens(prefill_tokens_per_second: float, policy: Policy, fixed: Fixed, slots: int) -> tuple[int, int]:
-    """Logical and physical batch.
+def batch_tokens(
+    prefill_tokens_per_second: float, policy: Policy, fixed: Fixed, slots: int, most: int = MOST_BATCH_TOKENS
+) -> tuple[int, int]:
+    """Logical and physical batch; `most` is the engine's own large one.
 
     Running streams stand still for one batch of somebody else's prompt, so `itl` bounds it by the longest gap:
     the largest power of two <= rate x gap. `ttft` keeps the engine's large batch. A batch holds a token per slot, and
@@ -53,10 +55,10 @@ def batch_tokens(prefill_tokens_per_second: float, policy: Policy, fixed: Fixed,
     if fixed.batch_tokens is not None:
         batch = fixed.batch_tokens
     elif policy.protect == "ttft":
-        batch = max(MOST_BATCH_TOKENS, fixed.ubatch_tokens or 0)
+        batch = max(most, fixed.ubatch_tokens or 0, slots)
     else:
         within_gap = _power_of_two_at_most(prefill_tokens_per_second * policy.max_gap_seconds)
-        batch = max(LEAST_BATCH_TOKENS, min(MOST_BATCH_TOKENS, within_gap))
+        batch = max(LEAST_BATCH_TOKENS, min(most, within_gap))
         while batch < slots:
             batch *= 2
         batch = max(batch, fixed.ubatch_tokens or 0)

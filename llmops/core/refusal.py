@@ -10,11 +10,13 @@ from llmops.core.errors import DoesNotFit
 from llmops.core.fitting import longest_fitting_context, most_fitting_slots, short_by_bytes
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.plan import Shape
-from llmops.core.problem import Problem
+from llmops.core.problem import Problem, Split
 from llmops.core.units import GIB, MIB, format_bytes
 
 # What stays free of a machine grows by at most this share of the memory that is added to it.
 _RESERVED_OF_ADDED = 0.05
+# Of a card; the rest is for what runs beside the engine and for graphs that it does not count.
+_MOST_PERCENT = 95
 
 
 def does_not_fit(problem: Problem, shape: Shape) -> DoesNotFit:
@@ -26,7 +28,7 @@ def does_not_fit(problem: Problem, shape: Shape) -> DoesNotFit:
     plural = "slot" if smallest.slots == 1 else "slots"
     return DoesNotFit(
         f"{problem.model.reference} with {smallest.slots} {plural} of {smallest.context_tokens_per_slot} tokens needs"
-        f" {format_bytes(worst.used_bytes)} on {worst.device}, which has {format_bytes(worst.available_bytes)}",
+        f" {format_bytes(worst.required_bytes)} on {worst.device}, which has {format_bytes(worst.available_bytes)}",
         hint="; or ".join(_remedies(problem, smallest, budgets)),
     )
 
@@ -39,6 +41,9 @@ def _most_compact(problem: Problem, shape: Shape) -> Shape:
 
 def _remedies(problem: Problem, smallest: Shape, budgets: tuple[MemoryBudget, ...]) -> Iterator[str]:
     yield from _smaller_requests(problem, smallest)
+    if problem.choices.is_paged:
+        yield from _more_for_the_pool(problem, smallest, budgets)
+        return
     on_host = replace(smallest, gpu_layers=None)
     if problem.on_gpu and short_by_bytes(problem.memory(on_host), problem.policy.safety_factor) <= 0:
         yield "--no-gpu fits: all of it in main memory, on the processor, slower"
@@ -54,6 +59,52 @@ def _remedies(problem: Problem, smallest: Shape, budgets: tuple[MemoryBudget, ..
     if share < 1.0:
         weights = problem.model.weights_bytes
         yield f"take a model file under {_rounded_down(weights * (1 - share))} (now {format_bytes(weights)})"
+
+
+def _more_for_the_pool(problem: Problem, smallest: Shape, budgets: tuple[MemoryBudget, ...]) -> Iterator[str]:
+    """More of each card, more cards, or smaller weights: a pool of pages gets what is left of a share."""
+    short = max(short_by_bytes((budget,), problem.policy.safety_factor) for budget in budgets)
+    if smallest.kv_memory_bytes is not None:
+        yield f"--kv-memory {math.ceil((smallest.kv_memory_bytes + short) / MIB)}MiB fits"
+        return
+    share = _larger_share(problem, smallest)
+    if share is not None:
+        yield f"--gpu-memory-utilization {share:g} fits, if nothing else needs the card"
+    split = _larger_split(problem, smallest)
+    if split is not None:
+        cards = split.tensor_parallel * split.pipeline_parallel
+        yield f"{cards} such cards with --tensor-parallel {split.tensor_parallel} fit"
+    weights = problem.model.weights_bytes
+    parts = smallest.tensor_parallel * smallest.pipeline_parallel
+    if short * parts < weights:
+        yield f"take a checkpoint under {_rounded_down(weights - short * parts)} (now {format_bytes(weights)})"
+    else:
+        yield f"{_rounded_up(short)} more on each of {parts} cards" if parts > 1 else f"{_rounded_up(short)} more"
+
+
+def _larger_share(problem: Problem, smallest: Shape) -> float | None:
+    """The smallest larger share of the cards with which it fits, where so much of them is free."""
+    cards = [gpu for gpu in problem.hardware.gpus if gpu.total_bytes and gpu.usable_bytes is not None]
+    if smallest.gpu_memory_utilization is None or not cards:
+        return None
+    free = min((gpu.usable_bytes or 0) / (gpu.total_bytes or 1) for gpu in cards)
+    for percent in range(int(smallest.gpu_memory_utilization * 100) + 1, min(_MOST_PERCENT, int(free * 100)) + 1):
+        larger = replace(smallest, gpu_memory_utilization=percent / 100)
+        if short_by_bytes(problem.memory(larger), problem.policy.safety_factor) <= 0:
+            return percent / 100
+    return None
+
+
+def _larger_split(problem: Problem, smallest: Shape) -> Split | None:
+    """The fewest cards of the same kind, more than there are, on which it fits."""
+    if problem.memory_with_cards is None:
+        return None
+    for split in problem.choices.larger_splits:
+        larger = replace(smallest, tensor_parallel=split.tensor_parallel, pipeline_parallel=split.pipeline_parallel)
+        memory = problem.memory_with_cards(split.tensor_parallel * split.pipeline_parallel)
+        if short_by_bytes(memory(larger), problem.policy.safety_factor) <= 0:
+            return split
+    return None
 
 
 def _smaller_requests(problem: Problem, smallest: Shape) -> Iterator[str]:

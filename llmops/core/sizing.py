@@ -10,7 +10,7 @@ from llmops.core.explanation import reasons
 from llmops.core.fitting import CONTEXT_STEP_TOKENS, Fitted, conversations_bytes, fit, short_by_bytes, spend_rest
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.plan import Plan, Shape
-from llmops.core.problem import Problem
+from llmops.core.problem import Problem, Split
 from llmops.core.processors import batch_tokens, decode_threads, prefill_threads, waits_passively
 from llmops.core.refusal import does_not_fit
 from llmops.core.throughput import speeds
@@ -25,11 +25,9 @@ def size(problem: Problem) -> Plan:
     slots, binding = _wanted_slots(problem, demand)
     start = _shape(problem, slots, _wanted_context(problem))
     floor = min(needed_context(problem), start.context_tokens_per_slot)
-    fitted = _pair(problem, demand, start)
+    fitted = _fewest_cards(problem, demand, start, floor)
     if fitted is None:
-        fitted = fit(start, floor, problem.fallback_cache_types, problem.memory, problem.policy.safety_factor)
-    if fitted is None or (problem.fixed.slots and fitted.shape.slots < problem.fixed.slots):
-        raise does_not_fit(problem, replace(start, context_tokens_per_slot=floor))
+        raise does_not_fit(problem, replace(_on_all_cards(problem, start), context_tokens_per_slot=floor))
     if fitted.shape.slots < slots:
         binding = "memory"
     shape = _with_prompt_cache(problem, fitted.shape)
@@ -37,12 +35,44 @@ def size(problem: Problem) -> Plan:
     return replace(plan, warnings=cautions(problem, plan, demand, fitted.levers))
 
 
+def _fewest_cards(problem: Problem, demand: Demand, start: Shape, floor: int) -> Fitted | None:
+    """On the fewest cards where nothing is given up; else on those with most slots, of equal ones the fewest."""
+    found = []
+    for split in problem.choices.splits:
+        fitted = _fit(problem, demand, _divided(start, split), floor)
+        if fitted is not None and not fitted.levers:
+            return fitted
+        if fitted is not None:
+            found.append(fitted)
+    return max(found, key=lambda fitted: (fitted.shape.slots, -len(fitted.levers)), default=None)
+
+
+def _fit(problem: Problem, demand: Demand, start: Shape, floor: int) -> Fitted | None:
+    fitted = _pair(problem, demand, start)
+    if fitted is None:
+        fitted = fit(start, floor, problem.fallback_cache_types, problem.memory, problem.policy.safety_factor)
+    too_few = fitted is not None and problem.fixed.slots and fitted.shape.slots < problem.fixed.slots
+    return None if too_few else fitted
+
+
+def _divided(shape: Shape, split: Split) -> Shape:
+    return replace(shape, tensor_parallel=split.tensor_parallel, pipeline_parallel=split.pipeline_parallel)
+
+
+def _on_all_cards(problem: Problem, shape: Shape) -> Shape:
+    """What an error is told of: the division that uses most cards."""
+    most = max(problem.choices.splits, key=lambda split: split.tensor_parallel * split.pipeline_parallel)
+    return _divided(shape, most)
+
+
 def size_explicit(problem: Problem) -> Plan:
     """The plan of one explicit configuration, without a search; it may not fit: see `fits`."""
     demand = read_demand(problem.workload, problem.policy, problem.rates, most_slots=problem.most_slots)
     slots = problem.fixed.slots or demand.slots_wanted
     context = problem.fixed.context_tokens or _wanted_context(problem)
-    plan = _plan(problem, _shape(problem, slots, _padded(context)), "given")
+    if not problem.choices.is_paged:
+        context = _padded(context)
+    plan = _plan(problem, _shape(problem, slots, context), "given")
     return replace(plan, warnings=cautions(problem, plan, demand, ()))
 
 
@@ -70,8 +100,13 @@ def fits(budgets: tuple[MemoryBudget, ...], safety_factor: float) -> bool:
 
 
 def fits_at_the_start(budgets: tuple[MemoryBudget, ...], safety_factor: float) -> bool:
-    """True when every device has room while no prompt is saved yet; saved prompts grow with traffic."""
-    return fits(tuple(replace(budget, prompt_cache_bytes=0) for budget in budgets), safety_factor)
+    """True when every device has room while no prompt is saved yet; saved prompts grow with traffic.
+
+    A pool of pages is allocated as a whole at the start and needs no margin.
+    """
+    is_paged = any(budget.needed_cache_bytes is not None for budget in budgets)
+    bare = tuple(replace(budget, prompt_cache_bytes=0) for budget in budgets)
+    return fits(bare, 1.0 if is_paged else safety_factor)
 
 
 def _wanted_slots(problem: Problem, demand: Demand) -> tuple[int, str]:
@@ -100,14 +135,20 @@ def needed_context(problem: Problem) -> int:
     workload = problem.workload
     floor = problem.fixed.context_tokens or workload.context_floor_tokens
     needed = max(floor, workload.prompt_tokens + workload.reply_tokens)
-    return _padded(min(needed, problem.model.context_tokens_trained))
+    return _allocated(problem, min(needed, problem.model.context_tokens_trained))
+
+
+def _allocated(problem: Problem, tokens: int) -> int:
+    """In whole steps; an engine with one pool of pages refuses what is beyond the trained context."""
+    padded = _padded(tokens)
+    return min(padded, problem.model.context_tokens_trained) if problem.choices.is_paged else padded
 
 
 def _wanted_context(problem: Problem) -> int:
     preferred = problem.preferred_context_tokens or 0
     if problem.fixed.context_tokens is not None:
         preferred = 0
-    return max(needed_context(problem), _padded(min(preferred, problem.model.context_tokens_trained)))
+    return max(needed_context(problem), _allocated(problem, min(preferred, problem.model.context_tokens_trained)))
 
 
 def _padded(tokens: int) -> int:
@@ -115,9 +156,10 @@ def _padded(tokens: int) -> int:
 
 
 def _shape(problem: Problem, slots: int, context_tokens: int) -> Shape:
-    fixed, policy = problem.fixed, problem.policy
-    batch, ubatch = batch_tokens(problem.rates.likely.prefill_tokens_per_second, policy, fixed, slots)
-    cache_type = policy.cache_types_allowed[0]
+    fixed, policy, choices = problem.fixed, problem.policy, problem.choices
+    prefill = problem.rates.likely.prefill_tokens_per_second
+    batch, ubatch = batch_tokens(prefill, policy, fixed, slots, choices.most_batch_tokens)
+    cache_type = problem.cache_types[0]
     return Shape(
         slots=slots,
         context_tokens_per_slot=context_tokens,
@@ -126,17 +168,29 @@ def _shape(problem: Problem, slots: int, context_tokens: int) -> Shape:
         kv_unified=bool(fixed.kv_unified),
         swa_full=fixed.swa_full,
         batch_tokens=batch,
-        ubatch_tokens=ubatch,
+        ubatch_tokens=batch if choices.is_paged else ubatch,
         flash_attention=fixed.flash_attention or "auto",
         repack=fixed.repack is not False,
         prompt_cache_bytes=fixed.prompt_cache_bytes or 0,
         context_checkpoints=fixed.context_checkpoints or 0,
         gpu_layers=problem.model.layers + 1 if problem.on_gpu else None,
+        gpu_memory_utilization=fixed.gpu_memory_utilization or choices.gpu_memory_utilization,
+        kv_memory_bytes=fixed.kv_memory_bytes,
+        tensor_parallel=fixed.tensor_parallel or 1,
+        pipeline_parallel=fixed.pipeline_parallel or 1,
+        nodes=fixed.nodes or 1,
+        prefix_caching=fixed.prefix_caching,
+        enforce_eager=fixed.enforce_eager,
     )
 
 
 def _with_prompt_cache(problem: Problem, shape: Shape) -> Shape:
-    """Spend what is left on the host; what the user fixed is in the shape already and stays."""
+    """Spend what is left on the host; what the user fixed is in the shape already and stays.
+
+    An engine with one pool of pages keeps earlier prompts in its free pages.
+    """
+    if problem.choices.is_paged:
+        return shape
     spent = spend_rest(
         shape,
         problem.memory,
@@ -164,6 +218,7 @@ def _queue(problem: Problem, slots: int) -> int:
 def _plan(problem: Problem, shape: Shape, binding: str) -> Plan:
     shape = problem.shaped(shape)
     cpu = problem.hardware.cpu
+    own_threads = problem.choices.is_paged
     plan = Plan(
         engine=problem.engine,
         engine_version=problem.engine_version,
@@ -171,8 +226,8 @@ def _plan(problem: Problem, shape: Shape, binding: str) -> Plan:
         workload=problem.workload,
         policy=problem.policy,
         **{row.name: getattr(shape, row.name) for row in fields(Shape)},
-        threads=decode_threads(cpu),
-        batch_threads=prefill_threads(cpu),
+        threads=None if own_threads else decode_threads(cpu),
+        batch_threads=None if own_threads else prefill_threads(cpu),
         queue_requests=_queue(problem, shape.slots),
         in_flight=0.0,
         wait_probability=0.0,
@@ -181,8 +236,9 @@ def _plan(problem: Problem, shape: Shape, binding: str) -> Plan:
         budgets=(),
         speeds=(),
         reasons=(),
-        passive_waiting=not problem.on_gpu
+        passive_waiting=not (problem.on_gpu or own_threads)
         and waits_passively(cpu, decode_threads(cpu), problem.model.layers, problem.rates.likely.step_seconds(1)),
         loaded_models=problem.loaded_models,
+        draft_reference=problem.draft.reference if problem.draft else None,
     )
     return as_it_is_now(problem, plan)

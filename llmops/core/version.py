@@ -8,6 +8,11 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
+# 11434, v0.33.0, b9265; 0.2x stands for 0.20 to 0.29, 0.9.x and 0.9.* for every 0.9.
+_NAMED = re.compile(
+    r"[A-Za-z]*(?P<numbers>\d+(?:\.\d+)*)(?:(?P<tens>x)(?![\w.])|(?P<rest>\.[x*])(?![\w.])|(?!\.?[x*]))"
+)
+_ANY_PATCH = 999
 
 
 @dataclass(frozen=True, order=True)
@@ -21,6 +26,20 @@ class Version:
         """The first dotted number in the text, or None."""
         match = _NUMBERS.search(text)
         return cls(tuple(int(part) for part in match.group().split("."))) if match else None
+
+    @classmethod
+    def parse_newest(cls, text: str) -> Version | None:
+        """The version that a person names, in full or in part: of 0.9.x and 0.2x the newest that it can mean.
+
+        None for a text that does not begin as a version does.
+        """
+        match = _NAMED.match(text.strip())
+        if match is None:
+            return None
+        parts = [int(part) for part in match.group("numbers").split(".")]
+        if match.group("tens"):
+            parts[-1] = parts[-1] * 10 + 9
+        return cls((*parts, _ANY_PATCH) if match.group("tens") or match.group("rest") else tuple(parts))
 
     def __str__(self) -> str:
         return ".".join(str(part) for part in self.parts)

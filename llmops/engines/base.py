@@ -9,8 +9,9 @@ from typing import Protocol
 
 from llmops.core.files import RenderedFile
 from llmops.core.hardware import Hardware
-from llmops.core.model import ModelSpec
+from llmops.core.model import CACHE_TYPE_BLOCKS, ModelSpec
 from llmops.core.plan import Fixed, MemoryModel, Plan, Shape
+from llmops.core.problem import Choices
 from llmops.core.verification import Check, Expectation
 from llmops.core.version import Version
 from llmops.host import Host
@@ -48,6 +49,17 @@ class Installation:
     pid: int | None = None
     problem: str | None = None
 
+
+# Options (without their dashes) of one engine or of some, which the others have no setting for.
+VLLM_OPTIONS = frozenset({
+    "gpu-memory-utilization", "kv-memory", "tensor-parallel", "pipeline-parallel", "nodes", "max-num-batched-tokens",
+    "enable-prefix-caching", "enforce-eager",
+})  # fmt: skip
+GGML_OPTIONS = frozenset({
+    "batch-size", "ubatch-size", "cache-type-k", "cache-type-v", "flash-attn", "kv-unified", "repack", "cache-ram",
+    "ctx-checkpoints", "swa-full",
+})  # fmt: skip
+GGML_CACHE_TYPES = frozenset(name for name in CACHE_TYPE_BLOCKS if name != "fp8")
 
 # The part of InForce.unseen that says that the engine answers only to those who have its key.
 KEY = "key"
@@ -142,12 +154,14 @@ class Served:
 class Models:
     """What an engine is to serve: the model that is slowest first, and why others are left out.
 
-    `companions` are (name, bytes) of what is loaded beside them and answers nobody, such as models for embeddings.
+    `companions` are (name, bytes) of what is loaded beside them and answers nobody, such as models for embeddings;
+    `draft` guesses tokens for the one model.
     """
 
     chat: tuple[ModelSpec, ...]
     companions: tuple[tuple[str, int], ...] = ()
     warnings: tuple[str, ...] = ()
+    draft: ModelSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -186,14 +200,39 @@ class Launch:
 
 
 class Engine(Protocol):
-    """The small protocol that actions rely on; nothing outside an engine's module knows its flags."""
+    """The small protocol that actions rely on; nothing outside an engine's module knows its flags.
+
+    `cache_types` are those that it has, `foreign_options` those of other engines. One that cannot be configured is
+    sized and planned for, and only where no other is installed or it is asked for by name.
+    """
 
     name: str
     install_steps: tuple[str, ...]
     most_slots: int
+    cache_types: frozenset[str]
+    foreign_options: frozenset[str]
+    can_be_configured: bool
 
-    def memory_model(self, hardware: Hardware, model: ModelSpec, version: Version | None) -> MemoryModel:
+    def memory_model(
+        self, hardware: Hardware, model: ModelSpec, version: Version | None, draft: ModelSpec | None = None
+    ) -> MemoryModel:
         """What a shape takes on this machine, by the rules of this version (None: the newest known)."""
+        ...
+
+    def choices(self, hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Choices:
+        """What a search may choose from; raise UsageError for fixed values that it refuses whatever the memory."""
+        ...
+
+    def uses_cards(self, hardware: Hardware, installation: Installation, fixed: Fixed) -> bool:
+        """Whether it computes on cards here."""
+        ...
+
+    def draft(self, host: Host, reference: str) -> ModelSpec:
+        """The model that guesses tokens; raise what reading it raises, UsageError for one of a foreign kind."""
+        ...
+
+    def require_configurable(self, model: ModelSpec | None = None) -> None:
+        """Raise Unsupported where llmops cannot make files that serve this model (None: any model) with it."""
         ...
 
     def models(self, host: Host, references: tuple[str, ...], installation: Installation, in_force: InForce) -> Models:

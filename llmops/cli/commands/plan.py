@@ -26,13 +26,15 @@ def command(session: Session, /, *, replan: bool, **flags: Any) -> Result:
     """
     snapshot = flags["snapshot"]
     with reading_host(snapshot) as host:
-        planned, settings = planned_for(host, flags, session, live=snapshot is None, replan=replan)
+        planned, settings = planned_for(host, flags, session, live=snapshot is None, replan=replan, to_configure=False)
+
+    configurable = planned.engine.can_be_configured and planned.model.format == "gguf"
 
     def text() -> str:
         from llmops.cli.text.layout import sections
         from llmops.cli.text.plan import next_step
 
-        step = "" if snapshot else next_step(same_words(session, "tune"))
+        step = "" if snapshot or not configurable else next_step(same_words(session, "tune"))
         return sections((planned_text(planned, settings, explain=flags["explain"]), step))
 
     return Result("plan", Status.OK, data=planned_data(planned, settings), text=text)

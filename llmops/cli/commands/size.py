@@ -52,6 +52,8 @@ def command(session: Session, /, *, explain: bool, **flags: Any) -> Result:
 def _too_large(plan: Plan) -> DoesNotFit:
     from llmops.core.fitting import short_by_bytes
 
+    if any(budget.needed_cache_bytes is not None for budget in plan.budgets):
+        return _pool_too_small(plan)
     safety = plan.policy.safety_factor
     worst = max(plan.budgets, key=lambda budget: short_by_bytes((budget,), safety))
     asked = f"{plan.slots} slots of {plan.context_tokens_per_slot:,} tokens"
@@ -65,5 +67,27 @@ def _too_large(plan: Plan) -> DoesNotFit:
     return DoesNotFit(
         f"{asked} need {format_bytes(worst.used_bytes)} on {worst.device}, which has"
         f" {format_bytes(worst.available_bytes)} (cache at most {safety:.0%} of its room)",
-        hint="llmops plan with the same options searches for a configuration that fits",
+        hint=hint,
+    )
+
+
+def _pool_too_small(plan: Plan) -> DoesNotFit:
+    """An engine with one pool of pages: it starts where one request fits, and interrupts what is too much."""
+    from llmops.core.fitting import short_by_bytes
+
+    worst = max(plan.budgets, key=lambda budget: short_by_bytes((budget,), 1.0))
+    asked = f"{plan.slots} slots of {plan.context_tokens_per_slot:,} tokens"
+    hint = "llmops plan with the same options searches for a configuration that fits"
+    needed, pool = worst.needed_cache_bytes or 0, worst.cache_bytes
+    if worst.free_bytes < 0:
+        return DoesNotFit(
+            f"{asked} need {format_bytes(worst.required_bytes)} on {worst.device}, which has"
+            f" {format_bytes(worst.available_bytes)}",
+            hint=hint,
+        )
+    starts = "; it would start, and interrupt and compute again what is too much"
+    return DoesNotFit(
+        f"{asked} need {format_bytes(needed)} of cache on {worst.device}, which has {format_bytes(pool)}: room for"
+        f" {worst.max_concurrency or 0.0:.2f} of them{starts if needed != worst.request_cache_bytes else ''}",
+        hint=hint,
     )

@@ -80,18 +80,23 @@ def table(rows: Sequence[Sequence[str]], headers: Sequence[str], *, left_columns
 
     tabulate.MIN_PADDING = 0  # else every header widens its column by two
     alignment = ["left" if column < left_columns else "right" for column in range(len(headers))]
-    natural = _natural_widths(rows, headers)
-    widths = _fitting(natural)
+    widths = _fitting(_natural_widths(rows, headers))
+    # Wrapped here: tabulate takes 65,648 for a number when it wraps, and fails.
     text = tabulate.tabulate(
-        rows,
-        headers=headers,
+        [_wrapped_cells(row, widths) for row in rows],
+        headers=_wrapped_cells(headers, widths),
         tablefmt="simple",
         colalign=alignment if rows else None,
-        maxcolwidths=[width if width < whole else None for width, whole in zip(widths, natural, strict=True)],
-        maxheadercolwidths=widths,
         disable_numparse=True,
     )
     return textwrap.indent(text, _INDENT)
+
+
+def _wrapped_cells(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [
+        cell if len(click.unstyle(str(cell))) <= width else textwrap.fill(str(cell), width)
+        for cell, width in zip(cells, widths, strict=True)
+    ]
 
 
 def _natural_widths(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> list[int]:

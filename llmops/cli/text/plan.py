@@ -39,23 +39,51 @@ def summary_text(plan: Plan, title: str) -> str:
     cache = (
         plan.cache_type_k if plan.cache_type_k == plan.cache_type_v else f"{plan.cache_type_k} / {plan.cache_type_v}"
     )
-    pool = "in one shared pool" if plan.kv_unified else "together"
     rows = (
         (
             "model",
             f"{model.reference} ({model.architecture}, {model.quantization}, {format_bytes(model.weights_bytes)})",
         ),
         ("load", f"{workload.users} users, {workload.kind.value}, {turn}: {plan.in_flight:.1f} requests in flight"),
-        ("slots", f"{plan.slots} at once, {plan.context_tokens_per_slot:,} tokens each ({plan.cache_tokens:,} {pool})"),
+        ("slots", _slots(plan)),
         ("waiting", f"{plan.wait_probability:.0%} of requests wait, {plan.wait_seconds_mean:.1f} s on average"),
         ("queue", f"{plan.queue_requests} waiting requests are served in {plan.policy.patience_seconds:g} s"),
+        *(_paged_rows(plan, cache) if _is_paged(plan) else _slot_rows(plan, cache)),
+        ("bound by", _BINDS.get(plan.binding_constraint, plan.binding_constraint)),
+    )
+    return heading(f"{title} for {plan.engine}{version}") + "\n" + pairs(rows)
+
+
+def _is_paged(plan: Plan) -> bool:
+    return any(budget.cache_tokens is not None for budget in plan.budgets)
+
+
+def _slots(plan: Plan) -> str:
+    pool = "in one shared pool" if plan.kv_unified or _is_paged(plan) else "together"
+    return f"{plan.slots} at once, {plan.context_tokens_per_slot:,} tokens each ({plan.cache_tokens:,} {pool})"
+
+
+def _slot_rows(plan: Plan, cache: str) -> tuple[tuple[str, str], ...]:
+    return (
         ("cache", f"{cache}, flash attention {plan.flash_attention}"),
         ("threads", _threads(plan)),
         ("batch", f"{plan.batch_tokens:,} tokens per step, {plan.ubatch_tokens:,} per pass"),
         ("prompt cache", f"{format_bytes(plan.prompt_cache_bytes)}, {plan.context_checkpoints} checkpoints per slot"),
-        ("bound by", _BINDS.get(plan.binding_constraint, plan.binding_constraint)),
     )
-    return heading(f"{title} for {plan.engine}{version}") + "\n" + pairs(rows)
+
+
+def _paged_rows(plan: Plan, cache: str) -> tuple[tuple[str, str], ...]:
+    share = f"{plan.gpu_memory_utilization:g} of each card" if plan.gpu_memory_utilization is not None else ""
+    if plan.kv_memory_bytes is not None:
+        share = f"{format_bytes(plan.kv_memory_bytes)} of cache on each card"
+    cards = f"{plan.tensor_parallel} for each layer, {plan.pipeline_parallel} after each other"
+    rows = (
+        ("cache", cache),
+        ("memory", share),
+        ("cards", cards if plan.tensor_parallel * plan.pipeline_parallel > 1 else ""),
+        ("batch", f"{plan.batch_tokens:,} tokens per step"),
+    )
+    return tuple(row for row in rows if row[1])
 
 
 def _threads(plan: Plan) -> str:
@@ -71,13 +99,13 @@ def budget_text(budgets: Sequence[MemoryBudget]) -> str:
     if not budgets:
         return ""
     body = _by_part(budgets) if len(budgets) <= _MOST_COLUMNS else _by_device(budgets)
-    notes = [
-        f"{_part_name(part)} on {budget.device}: {why}"
-        for budget in budgets
-        for part, low, high, why in budget.ranges
-        if why and low != high
-    ]
-    return heading("Memory") + "\n" + body + ("\n" + bullets(dict.fromkeys(notes)) if notes else "")
+    devices: dict[tuple[str, str], list[str]] = {}
+    for budget in budgets:
+        for part, low, high, why in budget.ranges:
+            if why and low != high:
+                devices.setdefault((_part_name(part), why), []).append(budget.device)
+    notes = [f"{name} on {' and '.join(where)}: {why}" for (name, why), where in devices.items()]
+    return heading("Memory") + "\n" + body + ("\n" + bullets(notes) if notes else "")
 
 
 def _by_part(budgets: Sequence[MemoryBudget]) -> str:
@@ -86,22 +114,48 @@ def _by_part(budgets: Sequence[MemoryBudget]) -> str:
         if any(getattr(budget, part) for budget in budgets):
             rows.append((_part_name(part), *(_part_size(budget, part) for budget in budgets)))
     rows.append(("free", *(_free(budget) for budget in budgets)))
+    rows += _pool_rows(budgets)
     rows.append(("available", *(format_bytes(budget.available_bytes) for budget in budgets)))
     rows.append(("installed", *(format_bytes(budget.total_bytes) for budget in budgets)))
     return table(rows, ("part", *(budget.device for budget in budgets)))
 
 
+def _pool_rows(budgets: Sequence[MemoryBudget]) -> list[tuple[str, ...]]:
+    """What a pool of pages holds, in the engine's own words."""
+    if all(budget.cache_tokens is None for budget in budgets):
+        return []
+    return [
+        ("cache tokens", *(_count(budget.cache_tokens) for budget in budgets)),
+        ("usable cache tokens", *(_count(budget.usable_cache_tokens) for budget in budgets)),
+        ("max concurrency", *(_held(budget) for budget in budgets)),
+    ]
+
+
+def _count(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
+
+
 def _by_device(budgets: Sequence[MemoryBudget]) -> str:
+    is_paged = any(budget.cache_tokens is not None for budget in budgets)
     rows = [
         (
             budget.device,
-            *(format_bytes(size) for size in (budget.weights_bytes, budget.cache_bytes, budget.used_bytes)),
+            format_bytes(budget.weights_bytes),
+            format_bytes(budget.cache_bytes),
+            *(() if is_paged else (format_bytes(budget.used_bytes),)),
             format_bytes(budget.available_bytes),
             _free(budget),
+            *((_count(budget.cache_tokens), _held(budget)) if is_paged else ()),
         )
         for budget in budgets
     ]
+    if is_paged:
+        return table(rows, ("device", "weights", "cache", "available", "free", "cache tokens", "concurrency"))
     return table(rows, ("device", "weights", "cache", "used", "available", "free"))
+
+
+def _held(budget: MemoryBudget) -> str:
+    return "" if budget.max_concurrency is None else f"{budget.max_concurrency:.2f}x"
 
 
 def _part_name(part: str) -> str:

@@ -21,8 +21,8 @@ class MemoryBudget:
     """Parts of one device's memory, in bytes; parts + free = available (free is negative where it does not fit).
 
     `ranges` gives (part, low, high, why it is a range); the part itself then holds the high end. A paged cache also
-    has `cache_tokens` as its engine prints it, those of them that requests can use, and how many requests of the
-    longest length fit at once.
+    has `cache_tokens` as its engine prints it, those of them that requests can use, how many requests of the longest
+    length fit at once, and what all slots, and one alone, need of it when full; its `cache_bytes` are the whole pool.
     """
 
     device: str
@@ -40,11 +40,20 @@ class MemoryBudget:
     cache_tokens: int | None = None
     usable_cache_tokens: int | None = None
     max_concurrency: float | None = None
+    needed_cache_bytes: int | None = None
+    request_cache_bytes: int | None = None
 
     @property
     def used_bytes(self) -> int:
         """The sum of all parts."""
         return sum(getattr(self, part) for part in PARTS)
+
+    @property
+    def required_bytes(self) -> int:
+        """What must be there at least: of a pool of pages only what full slots need."""
+        if self.needed_cache_bytes is None:
+            return self.used_bytes
+        return self.used_bytes - self.cache_bytes + self.needed_cache_bytes
 
     @property
     def free_bytes(self) -> int:

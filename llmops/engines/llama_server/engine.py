@@ -9,9 +9,22 @@ from llmops.core.files import RenderedFile
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed, MemoryModel, Plan, Shape
+from llmops.core.problem import Choices
 from llmops.core.verification import Check, Expectation
 from llmops.core.version import Version
-from llmops.engines.base import Contradiction, Health, InForce, Installation, Launch, Models, Served, Setting
+from llmops.engines.base import (
+    GGML_CACHE_TYPES,
+    VLLM_OPTIONS,
+    Contradiction,
+    Health,
+    InForce,
+    Installation,
+    Launch,
+    Models,
+    Served,
+    Setting,
+)
+from llmops.engines.converted import as_converted, require_converted
 from llmops.engines.llama_server import detect as detection
 from llmops.engines.llama_server.checks import checks
 from llmops.engines.llama_server.command import build
@@ -38,6 +51,9 @@ class LlamaServer:
     """llama.cpp's HTTP server, as a binary or embedded in llmops."""
 
     name = detection.NAME
+    cache_types = GGML_CACHE_TYPES
+    foreign_options = VLLM_OPTIONS
+    can_be_configured = True
     most_slots = 256  # LLAMA_MAX_SEQ (src/llama-cparams.h); more is refused at the start
     install_steps: tuple[str, ...] = (
         "a package: brew install llama.cpp, or nix profile install nixpkgs#llama-cpp",
@@ -46,9 +62,28 @@ class LlamaServer:
         "without any of them: pipx inject llmops 'llmops[embedded]', then llmops tune --trial",
     )
 
-    def memory_model(self, hardware: Hardware, model: ModelSpec, version: Version | None) -> MemoryModel:
-        """The memory of a ggml server."""
-        return memory_model(hardware, model, version)
+    def memory_model(
+        self, hardware: Hardware, model: ModelSpec, version: Version | None, draft: ModelSpec | None = None
+    ) -> MemoryModel:
+        """The memory of a ggml server, with a draft model that it loads beside its own."""
+        return memory_model(hardware, model, version, draft)
+
+    def choices(self, hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Choices:
+        """Those of the policy."""
+        return Choices()
+
+    def uses_cards(self, hardware: Hardware, installation: Installation, fixed: Fixed) -> bool:
+        """Where there are cards and the build is not for processors."""
+        return bool(hardware.gpus) and installation.accelerators != ()
+
+    def draft(self, host: Host, reference: str) -> ModelSpec:
+        """A GGUF file, or a checkpoint as it would be converted."""
+        model, _ = as_converted(read_model(host, reference, stores_for(host, reference)))
+        return model
+
+    def require_configurable(self, model: ModelSpec | None = None) -> None:
+        """Raise Unsupported for a model that is no GGUF file."""
+        require_converted(self.name, model)
 
     def models(self, host: Host, references: tuple[str, ...], installation: Installation, in_force: InForce) -> Models:
         """The one model asked for, else the one that is served."""
@@ -59,7 +94,8 @@ class LlamaServer:
             raise UsageError(
                 f"no model is given and no running {self.name} serves one", hint="give --model /path/to/model.gguf"
             )
-        return Models((read_model(host, reference, stores_for(host, reference)),))
+        model, warnings = as_converted(read_model(host, reference, stores_for(host, reference)))
+        return Models((model,), warnings=warnings)
 
     def shaped(self, shape: Shape, model: ModelSpec, version: Version | None) -> Shape:
         """It does what it is told."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from llmops.core.errors import UsageError
 from llmops.core.files import RenderedFile
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed, MemoryModel, Plan, Shape
+from llmops.core.problem import Choices
 from llmops.core.verification import Check, Expectation
 from llmops.core.version import Version
 from llmops.engines.base import (
+    GGML_CACHE_TYPES,
+    VLLM_OPTIONS,
     Contradiction,
     Health,
     InForce,
@@ -18,6 +22,7 @@ from llmops.engines.base import (
     Served,
     Setting,
 )
+from llmops.engines.converted import require_converted
 from llmops.engines.llama_server.failures import last_words
 from llmops.engines.llama_server.log import log_checks, port_was_taken
 from llmops.engines.ollama import api, shape
@@ -39,15 +44,36 @@ class Ollama:
     """Ollama's server: one process for every loaded model, settings in the environment of its unit."""
 
     name = detection.NAME
+    cache_types = GGML_CACHE_TYPES
+    foreign_options = VLLM_OPTIONS | {"draft-model"}
+    can_be_configured = True
     most_slots = shape.MOST_SLOTS
     install_steps: tuple[str, ...] = (
         "the installer of its makers, which also makes the unit: curl -fsSL https://ollama.com/install.sh | sh",
         "what it does, step by step: https://github.com/ollama/ollama/blob/main/docs/linux.mdx",
     )
 
-    def memory_model(self, hardware: Hardware, model: ModelSpec, version: Version | None) -> MemoryModel:
-        """The memory of the process that serves a model."""
+    def memory_model(
+        self, hardware: Hardware, model: ModelSpec, version: Version | None, draft: ModelSpec | None = None
+    ) -> MemoryModel:
+        """The memory of the process that serves a model; it has no option for a draft model."""
         return shape.memory_model(hardware, model, version)
+
+    def choices(self, hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Choices:
+        """Those of the policy."""
+        return Choices()
+
+    def uses_cards(self, hardware: Hardware, installation: Installation, fixed: Fixed) -> bool:
+        """Where there are cards and the build is not for processors."""
+        return bool(hardware.gpus) and installation.accelerators != ()
+
+    def draft(self, host: Host, reference: str) -> ModelSpec:
+        """It has no setting for one."""
+        raise UsageError("Ollama has no setting for a draft model", hint="leave --draft-model out")
+
+    def require_configurable(self, model: ModelSpec | None = None) -> None:
+        """Raise Unsupported for a model that is no GGUF file."""
+        require_converted(self.name, model)
 
     def models(self, host: Host, references: tuple[str, ...], installation: Installation, in_force: InForce) -> Models:
         """The models named, or every installed one that can chat."""

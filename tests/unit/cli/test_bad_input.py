@@ -45,7 +45,7 @@ def assert_one_line(ran: Ran, exit_code: int, *words: str) -> None:
         (("--min-speed", "-1"), ("--min-speed",)),
         (("--cache-type", "q3_k"), ("--cache-type", "'q3_k' is not one of")),
         (("--cache-type-k", "fp8"), ("--cache-type-k",)),
-        (("--cache-type", "fp8"), ("fp8 is a cache type of vLLM", "q8_0")),
+        (("--cache-type", "fp8"), ("fp8 is a cache type of vllm", "q8_0")),
         (("--workload", "party"), ("--workload", "chat, rag, agent, batch")),
         (("--engine", "triton"), ("--engine",)),
         (("--protect", "all"), ("--protect",)),
@@ -71,9 +71,9 @@ def assert_one_line(ran: Ran, exit_code: int, *words: str) -> None:
         (("--max-gap-seconds", "1e308"), ("--max-gap-seconds", "the most is")),
         (("--generation-seconds", "1e308"), ("--generation-seconds", "the most is")),
         (("--batch-size", "10000000000"), ("--batch-size", "the most is")),
-        (("--kv-memory", "4GiB"), ("--kv-memory is an option of vLLM",)),
-        (("--tensor-parallel=2",), ("--tensor-parallel is an option of vLLM",)),
-        (("--no-enable-prefix-caching",), ("is an option of vLLM", "leave it out")),
+        (("--kv-memory", "4GiB"), ("--kv-memory is an option of vllm",)),
+        (("--tensor-parallel=2",), ("--tensor-parallel is an option of vllm",)),
+        (("--no-enable-prefix-caching",), ("is an option of vllm", "leave it out")),
     ],
 )
 @pytest.mark.parametrize("verb", ["plan", "size", "tune"])
@@ -104,11 +104,17 @@ def test_words_that_exclude_each_other_are_2(run: Run, machine: Machine, words: 
     assert machine.log == []
 
 
-@pytest.mark.parametrize("engine", ["vllm"])
-@pytest.mark.parametrize("verb", ["plan", "size", "tune", "render", "apply"])
-def test_an_engine_of_a_later_version_is_7(run: Run, machine: Machine, model: str, verb: str, engine: str) -> None:
-    ran = run(verb, "--engine", engine, "--model", model)
-    assert_one_line(ran, 7, f"cannot configure {engine} yet", "llama-server")
+@pytest.mark.parametrize("verb", [("tune",), ("tune", "--apply"), ("tune", "--trial"), ("render",), ("apply",)])
+def test_an_engine_that_is_only_planned_for_is_7(run: Run, machine: Machine, model: str, verb: tuple[str, ...]) -> None:
+    ran = run(*verb, "--engine", "vllm", "--model", model)
+    assert_one_line(ran, 7, "sizes and plans for vLLM but cannot yet configure it", "data.plan.arguments")
+    assert machine.log == []
+
+
+@pytest.mark.parametrize("verb", ["plan", "size"])
+def test_a_gguf_file_is_no_model_of_vllm(run: Run, machine: Machine, model: str, verb: str) -> None:
+    ran = run(verb, "--engine", "vllm", "--model", model)
+    assert_one_line(ran, 2, "is a GGUF file, and vLLM serves Hugging Face checkpoints", "--engine llama-server")
 
 
 @pytest.mark.parametrize("verb", ["plan", "size", "tune", "render"])

@@ -41,6 +41,7 @@ OF_OTHER_ENGINES = {
     "nodes",
     "prefix_caching",
     "enforce_eager",
+    "draft_reference",
 }
 NO_NUMBERS = {
     # loaded_models is explained by what plans several models together

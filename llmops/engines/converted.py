@@ -1,0 +1,50 @@
+"""A Hugging Face checkpoint as the GGUF file that it would become: what llama.cpp's engines are sized by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from llmops.core.errors import Unsupported
+from llmops.core.model import ModelSpec, TensorGroup
+
+# convert_hf_to_gguf.py writes 16 bits unless it is told otherwise, also of checkpoints in 8 or 4 bits, which it
+# unpacks; it keeps MXFP4 as it is.
+_KEPT = frozenset({"mxfp4"})
+_BYTES = 2
+
+
+def as_converted(model: ModelSpec) -> tuple[ModelSpec, tuple[str, ...]]:
+    """The model in 16 bits, and what is assumed; a GGUF model as it is."""
+    if model.format == "gguf":
+        return model, ()
+    if model.quantization_method in _KEPT:
+        return model, (f"{model.reference} is sized as if converted to GGUF, its {model.quantization} weights kept",)
+    tensors = tuple(_in_16_bits(group) for group in model.tensors)
+    weights = model.parameters * _BYTES
+    input_bytes = sum(group.stored_bytes for group in tensors if group.role == "input")
+    active = model.active_parameters * _BYTES
+    converted = replace(
+        model,
+        tensors=tensors,
+        weights_bytes=weights,
+        active_weights_bytes=active if model.tied_output else max(0, active - input_bytes),
+        file_bytes=weights,
+        quantization="F16",
+    )
+    said = f"{model.reference} is sized as if converted to GGUF in 16 bits; in 4 or 8 bits its file is smaller"
+    return converted, (said,)
+
+
+def _in_16_bits(group: TensorGroup) -> TensorGroup:
+    stored = group.elements * _BYTES
+    return replace(group, storage_type="F16", stored_bytes=stored, matrix_bytes=stored if group.matrix_bytes else 0)
+
+
+def require_converted(engine: str, model: ModelSpec | None) -> None:
+    """Raise Unsupported for a model that this engine cannot load as it is."""
+    if model is not None and model.format != "gguf":
+        raise Unsupported(
+            f"{engine} needs a .gguf file, and {model.reference} is a Hugging Face checkpoint",
+            hint=f"convert it: python convert_hf_to_gguf.py {model.reference} --outfile model.gguf (in llama.cpp),"
+            " then give --model model.gguf",
+        )

@@ -1,0 +1,126 @@
+"""A plan in the words of `vllm serve`: each flag where the version has it, else a warning with what to do before it."""
+
+from __future__ import annotations
+
+from llmops.core.plan import Plan
+from llmops.core.version import Since, Timeline, Version
+from llmops.engines.base import Installation, Setting
+from llmops.engines.vllm.defaults import own_cache_type
+
+_NEVER = Version((0,))
+CACHE_MEMORY_FLAG = Timeline(
+    (
+        Since(_NEVER, value=False, source="vllm 0.10.1, vllm/engine/arg_utils.py"),
+        Since(Version((0, 10, 2)), value=True, source="vllm 0.10.2, --kv-cache-memory-bytes"),
+    )
+)
+QUEUE_FLAG = Timeline(
+    (
+        Since(_NEVER, value=False, source="vllm 0.28.0: no limit of what waits"),
+        Since(Version((0, 29, 0)), value=True, source="vllm 0.29.0, --max-num-queued-reqs (PR 49445)"),
+    )
+)
+NODES_FLAG = Timeline(
+    (
+        Since(_NEVER, value=False, source="vllm 0.11.0: several machines only with ray"),
+        Since(Version((0, 11, 1)), value=True, source="vllm 0.11.1, --nnodes"),
+    )
+)
+# The words of --kv-cache-dtype for each type of cache.
+CACHE_TYPE_WORDS: Timeline[dict[str, str]] = Timeline(
+    (
+        Since(_NEVER, {"fp8": "fp8"}, "vllm 0.8.5, vllm/config.py"),
+        Since(Version((0, 11, 0)), {"fp8": "fp8", "bf16": "bfloat16"}, "vllm 0.11.0, vllm/config/cache.py"),
+        Since(
+            Version((0, 18, 0)),
+            {"fp8": "fp8", "bf16": "bfloat16", "f16": "float16"},
+            "vllm 0.18.0, vllm/config/cache.py",
+        ),
+    )
+)
+NEWEST_KNOWN = Version((0, 33, 0))
+
+
+def arguments(plan: Plan, version: Version | None) -> tuple[Setting, ...]:
+    """What follows `vllm serve`: the model, then every planned option that this version has."""
+    rows = [
+        (plan.model.reference, None),
+        ("--max-model-len", str(plan.context_tokens_per_slot)),
+        ("--max-num-seqs", str(plan.slots)),
+        ("--max-num-batched-tokens", str(plan.batch_tokens)),
+        *_memory(plan, version),
+        *_parallel(plan, version),
+        *_types(plan, version),
+    ]
+    if plan.prefix_caching is not None:
+        rows.append((f"--{'' if plan.prefix_caching else 'no-'}enable-prefix-caching", None))
+    if plan.enforce_eager:
+        rows.append(("--enforce-eager", None))
+    if QUEUE_FLAG.at(version):
+        # What runs counts too (vllm/entrypoints: admission of running and waiting requests).
+        rows.append(("--max-num-queued-reqs", str(plan.slots + plan.queue_requests)))
+    return tuple(Setting(name, value) for name, value in rows)
+
+
+def _memory(plan: Plan, version: Version | None) -> list[tuple[str, str | None]]:
+    if plan.kv_memory_bytes is not None and CACHE_MEMORY_FLAG.at(version):
+        return [("--kv-cache-memory-bytes", str(plan.kv_memory_bytes))]
+    share = plan.gpu_memory_utilization
+    return [] if share is None else [("--gpu-memory-utilization", f"{share:.10g}")]
+
+
+def _parallel(plan: Plan, version: Version | None) -> list[tuple[str, str | None]]:
+    rows: list[tuple[str, str | None]] = []
+    if plan.tensor_parallel > 1:
+        rows.append(("--tensor-parallel-size", str(plan.tensor_parallel)))
+    if plan.pipeline_parallel > 1:
+        rows.append(("--pipeline-parallel-size", str(plan.pipeline_parallel)))
+    if plan.nodes > 1 and NODES_FLAG.at(version):
+        rows.append(("--nnodes", str(plan.nodes)))
+    return rows
+
+
+def _types(plan: Plan, version: Version | None) -> list[tuple[str, str | None]]:
+    """The type of the cache where it is not the server's own, and float16 where the card has no bfloat16."""
+    own, word = own_cache_type(plan.model, version), CACHE_TYPE_WORDS.at(version).get(plan.cache_type_k)
+    if plan.cache_type_k == own:
+        return []
+    if (own, plan.cache_type_k) == ("bf16", "f16"):
+        return [("--dtype", "half")]
+    return [] if word is None else [("--kv-cache-dtype", word)]
+
+
+def warnings(plan: Plan, installation: Installation) -> tuple[str, ...]:
+    """What this version cannot be told, and what the plan leaves to the person who starts it."""
+    version = installation.version
+    lines = []
+    if plan.kv_memory_bytes is not None and not CACHE_MEMORY_FLAG.at(version):
+        lines.append(
+            "before 0.10.2 vLLM has no flag for the memory of its cache: raise --gpu-memory-utilization until the log"
+            " says the same `Available KV cache memory`"
+        )
+    if not QUEUE_FLAG.at(version):
+        lines.append(
+            "before 0.29.0 the queue of vLLM has no limit: put a proxy before it that lets"
+            f" {plan.slots + plan.queue_requests} requests through and refuses more"
+        )
+    if plan.nodes > 1:
+        how = (
+            "start the same command on every machine with --node-rank 0, 1, ... and --master-addr, --headless but on"
+            " the first"
+            if NODES_FLAG.at(version)
+            else "before 0.11.1 several machines need a ray cluster: --distributed-executor-backend ray"
+        )
+        lines.append(how)
+    if plan.cache_type_k != own_cache_type(plan.model, version) and not _types(plan, version):
+        lines.append(
+            f"this version of vLLM cannot be told a cache in {plan.cache_type_k}; it uses the model's own type"
+        )
+    if plan.draft_reference is not None:
+        lines.append(
+            f"{plan.draft_reference} is counted in the memory; vLLM is told to use it with --speculative-config, with"
+            " the number of tokens to guess"
+        )
+    if version is not None and version > NEWEST_KNOWN:
+        lines.append(f"vLLM {version} is newer than all that llmops knows: planned by the rules of {NEWEST_KNOWN}")
+    return tuple(lines)

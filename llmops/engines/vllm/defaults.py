@@ -1,0 +1,90 @@
+"""What vLLM chooses by itself for values that nobody gives, in a plan's terms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from llmops.core.hardware import Gpu, Hardware
+from llmops.core.memory.vllm_defaults import Batch, CardFacts, batch
+from llmops.core.memory.vllm_facts import AUTO_CACHE_FOLLOWS_CHECKPOINT, UTILIZATION
+from llmops.core.memory.vllm_settings import VllmSettings
+from llmops.core.model import ModelSpec
+from llmops.core.overrides import GIVEN
+from llmops.core.plan import Fixed
+from llmops.core.units import MIB
+from llmops.core.version import Version
+
+# The server checks free memory after it has opened the card, which itself takes some of it.
+OPENING_BYTES = 512 * MIB
+_DEVICES = {"amd": "rocm", "intel": "xpu"}
+
+
+def with_defaults(fixed: Fixed, model: ModelSpec, hardware: Hardware, version: Version | None) -> Fixed:
+    """Every value that is not fixed as this version chooses it; a server of unknown version counts as the newest."""
+    own = own_batch(hardware, model, version, fixed)
+    cache_type = fixed.cache_type_k or own_cache_type(model, version)
+    share = None if fixed.kv_memory_bytes is not None else UTILIZATION.at(version)
+    return replace(
+        fixed,
+        slots=fixed.slots or own.requests,
+        context_tokens=fixed.context_tokens or model.context_tokens_trained,
+        cache_type_k=cache_type,
+        cache_type_v=fixed.cache_type_v or cache_type,
+        batch_tokens=fixed.batch_tokens or own.tokens,
+        ubatch_tokens=fixed.batch_tokens or own.tokens,
+        gpu_memory_utilization=fixed.gpu_memory_utilization or share,
+        tensor_parallel=fixed.tensor_parallel or 1,
+        pipeline_parallel=fixed.pipeline_parallel or 1,
+        nodes=fixed.nodes or 1,
+    )
+
+
+def own_batch(hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Batch:
+    """Tokens of one step and requests at once; of several cards the one with the smallest decides."""
+    settings = VllmSettings(
+        version=version,
+        device=device(hardware, fixed.kv_memory_bytes),
+        tensor_parallel=fixed.tensor_parallel or 1,
+        pipeline_parallel=fixed.pipeline_parallel or 1,
+        max_model_len=fixed.context_tokens,
+        max_num_seqs=fixed.slots,
+        max_num_batched_tokens=fixed.batch_tokens,
+    )
+    cards = [card_facts(gpu) for gpu in hardware.gpus] or [CardFacts()]
+    return min((batch(model, settings, card) for card in cards), key=lambda own: own.tokens)
+
+
+def card_facts(gpu: Gpu) -> CardFacts:
+    """What of a card decides the defaults; an unknown size counts as small."""
+    return CardFacts(gpu.total_bytes or 0, gpu.name or "", gpu.compute_capability)
+
+
+def uses_cards(hardware: Hardware, kv_memory_bytes: int | None) -> bool:
+    """Whether the server runs on cards: on those that are there, or, of a cache that is given, on some card."""
+    no_card_said = not hardware.gpus and hardware.gpu_detail == GIVEN
+    return bool(hardware.gpus) or (kv_memory_bytes is not None and not no_card_said)
+
+
+def device(hardware: Hardware, kv_memory_bytes: int | None) -> str:
+    """The backend: cuda, rocm, xpu or cpu."""
+    if not uses_cards(hardware, kv_memory_bytes):
+        return "cpu"
+    return _DEVICES.get(hardware.gpus[0].vendor, "cuda") if hardware.gpus else "cuda"
+
+
+def own_cache_type(model: ModelSpec, version: Version | None) -> str:
+    """The type of the cache where none is given: what the checkpoint asks for, else that of the model's values."""
+    asked = (model.quantization_method or "").startswith("modelopt") and AUTO_CACHE_FOLLOWS_CHECKPOINT.at(version)
+    if asked and "fp8" in (model.cache_data_type or ""):
+        return "fp8"
+    return "f16" if model.data_type == "float16" else "bf16"
+
+
+def startable_utilization(hardware: Hardware, version: Version | None) -> float:
+    """The version's own share of a card, or less where so much is not free: the server refuses to start then."""
+    share = UTILIZATION.at(version)
+    for gpu in hardware.gpus:
+        if gpu.total_bytes and gpu.usable_bytes is not None:
+            free = max(0, gpu.usable_bytes - OPENING_BYTES) / gpu.total_bytes
+            share = min(share, max(0.01, int(free * 100) / 100))
+    return share

