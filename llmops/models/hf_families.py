@@ -61,7 +61,7 @@ _DECODERS = (
     "exaone", "flex_olmo", "gemma", "glm", "glm4", "glm4_moe", "glm4v_moe_text", "glm4v_text", "gpt2", "gpt_neox",
     "gptj", "granite", "granitemoe", "granitemoeshared", "helium", "hunyuan_v1_dense", "hunyuan_v1_moe", "internlm2",
     "internlm3", "jais2", "llama", "minicpm", "minimax_m2", "ministral", "ministral3", "mistral", "mixtral",
-    "nemotron", "olmo", "olmo2", "olmoe", "openelm", "opt", "persimmon", "phi", "qwen3_vl_moe_text",
+    "nemotron", "olmo", "olmo2", "olmoe", "opt", "persimmon", "phi", "qwen3_vl_moe_text",
     "qwen3_vl_text", "sarvam_moe", "seed_oss", "solar_open", "stablelm", "starcoder2",
 )  # fmt: skip
 _QWENS = ("qwen2", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_moe", "qwen2_vl", "qwen2_vl_text", "qwen3", "qwen3_moe")

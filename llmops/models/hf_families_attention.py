@@ -98,7 +98,7 @@ def window_by_period(period: int, *, key: str = "sliding_window_pattern", full_f
         if listed is not None:
             return listed
         letters = facts.find(key)[1]
-        if isinstance(letters, str):  # exaone4: LLLG
+        if isinstance(letters, str) and letters:  # exaone4: LLLG
             return tuple(window if letters[layer % len(letters)] == "L" else None for layer in range(layers))
         length = facts.integer(key, period, least=1)
         full = 0 if full_first else length - 1
