@@ -57,21 +57,20 @@ def qwen3(
     embedding: int = 4096,
     count: int = 32,
     kv_heads: int = 8,
-    key: int = 128,
-    value: int = 128,
+    length: int = 128,
     width: int = 12_288,
     vocabulary: int = 151_936,
     context: int = 40_960,
 ) -> Shape:
     """Dense Qwen3."""
-    block = attention(embedding, count, kv_heads, key, value) | query_key_norms(key) | feed_forward(embedding, width)
+    block = attention(embedding, count, kv_heads, length) | query_key_norms(length) | feed_forward(embedding, width)
     return shape(
         "qwen3",
         layers=layers,
         embedding=embedding,
         vocabulary=vocabulary,
         context=context,
-        keys={**EPSILON, **heads(count, kv_heads, key, value), "feed_forward_length": width},
+        keys={**EPSILON, **heads(count, kv_heads, length), "feed_forward_length": width},
         blocks=[block] * layers,
     )
 
