@@ -51,22 +51,30 @@ def work(model: ModelSpec, workload: Workload, *, tensor_parallel: int = 1) -> W
     of_experts = min(1.0, expert_bytes * share / model.active_weights_bytes) if model.active_weights_bytes else 0.0
     tokens = workload.prompt_tokens + workload.reply_tokens / 2
     multiplied = 2.0 * prefill_parameters(model)
-    expert_operations = min(multiplied, 2.0 * model.active_parameters * of_experts)
+    expert_operations = min(multiplied, 2.0 * multiplied_parameters(model) * of_experts)
     return Work(
         shared_bytes=model.active_weights_bytes - expert_bytes * share,
         expert_bytes=expert_bytes,
         expert_share=share,
         stream_bytes=_cache_read_bytes(model, tokens, tensor_parallel) + _state_bytes(model),
-        operations=2.0 * model.active_parameters + _attention_operations(model, tokens),
+        operations=2.0 * multiplied_parameters(model) + _attention_operations(model, tokens),
         kernels=_kernels(model),
         prompt_operations=multiplied - expert_operations + _attention_operations(model, workload.prompt_tokens / 2),
         prompt_expert_operations=expert_operations,
     )
 
 
+def multiplied_parameters(model: ModelSpec) -> int:
+    """Parameters that every generated token is multiplied with: of a table for tokens only one row is looked up."""
+    looked_up = sum(group.elements for group in model.tensors if group.role == "input")
+    if model.tied_output:
+        looked_up = max(0, looked_up - model.vocabulary_size * model.embedding_length)
+    return max(model.active_parameters - looked_up, 1)
+
+
 def prefill_parameters(model: ModelSpec) -> int:
     """Parameters that every prompt token is multiplied with: the output layer is needed for the last token only."""
-    return max(model.active_parameters - model.vocabulary_size * model.embedding_length, 1)
+    return max(multiplied_parameters(model) - model.vocabulary_size * model.embedding_length, 1)
 
 
 def _kernels(model: ModelSpec) -> int:
@@ -78,8 +86,9 @@ def _expert_bytes(model: ModelSpec, expert_share: float) -> float:
     """All experts' bytes, from the part of the weights that one token leaves unread."""
     if not 0.0 < expert_share < 1.0:
         return 0.0
-    input_bytes = 0 if model.tied_output else sum(g.stored_bytes for g in model.tensors if g.role == "input")
-    unread = model.weights_bytes - model.active_weights_bytes - input_bytes - model.encoder_weights_bytes
+    never_read = {"draft"} if model.tied_output else {"draft", "input"}
+    other_bytes = sum(group.stored_bytes for group in model.tensors if group.role in never_read)
+    unread = model.weights_bytes - model.active_weights_bytes - other_bytes - model.encoder_weights_bytes
     return min(max(unread, 0) / (1.0 - expert_share), model.active_weights_bytes / expert_share)
 
 

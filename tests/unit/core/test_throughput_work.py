@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmops.core.model import AttentionLayer, ModelSpec, StateLayer
+from llmops.core.model import AttentionLayer, ModelSpec, StateLayer, TensorGroup
 from llmops.core.throughput_work import (
     KERNELS_PER_EXPERTS,
     KERNELS_PER_LAYER,
     KERNELS_PER_STATE,
+    multiplied_parameters,
+    prefill_parameters,
     touched_share,
     work,
 )
@@ -35,7 +37,9 @@ def test_a_dense_model_reads_its_active_weights_and_the_cache_in_the_middle_of_t
     assert cost.expert_bytes == 0
     assert cost.stream_bytes == 1250 * 147_456
     attention = 36 * 2 * 32 * 256 * 1250
-    assert cost.operations == 2 * model.active_parameters + attention
+    embeddings = 151_936 * 4096
+    assert cost.operations == 2 * (model.active_parameters - embeddings) + attention
+    assert cost.prompt_operations == 2 * (model.active_parameters - 2 * embeddings) + 36 * 2 * 32 * 256 * 500
     assert cost.kernels == 36 * KERNELS_PER_LAYER
 
 
@@ -48,7 +52,7 @@ def test_windows_end_what_is_read() -> None:
 def test_a_latent_cache_is_read_once_for_all_heads_and_multiplied_by_each() -> None:
     cost = work(with_layers(AttentionLayer(1, 576, 0, is_latent=True)), load(1000))
     assert cost.stream_bytes == 576 * 2 * 1000
-    assert cost.operations - 2 * eight_billion_16_bit().active_parameters == 2 * 32 * 2 * 576 * 1000
+    assert cost.operations - 2 * multiplied_parameters(eight_billion_16_bit()) == 2 * 32 * 2 * 576 * 1000
 
 
 def test_a_state_is_read_and_written_whatever_the_context() -> None:
@@ -106,7 +110,19 @@ def test_two_tokens_of_four_experts_in_32_touch_about_seven_and_a_half() -> None
     assert touched_share(0.0, 5) == touched_share(1.0, 5) == 1.0
 
 
-def test_weights_of_encoders_are_no_experts() -> None:
+def test_one_table_for_input_and_output_is_multiplied_once_and_looked_up_once() -> None:
+    model = eight_billion_16_bit()
+    table = 151_936 * 4096
+    assert multiplied_parameters(model) == model.active_parameters - table
+    tied = replace(model, tied_output=True, tensors=model.tensors[:1])
+    assert multiplied_parameters(tied) == model.active_parameters
+    assert prefill_parameters(tied) == model.active_parameters - table
+
+
+def test_weights_of_encoders_and_draft_layers_are_no_experts() -> None:
     model = mixture(32, 4)
     seeing = replace(model, weights_bytes=model.weights_bytes + 10**9, encoder_weights_bytes=10**9)
     assert work(seeing, load(100)).expert_bytes == work(model, load(100)).expert_bytes
+    draft = TensorGroup("draft", "BF16", 1, 5 * 10**8, 10**9, 10**9)
+    guessing = replace(model, weights_bytes=model.weights_bytes + 10**9, tensors=(draft,))
+    assert work(guessing, load(100)).expert_bytes == work(model, load(100)).expert_bytes
