@@ -92,6 +92,7 @@ def _together(host: MemoryBudget, card: MemoryBudget) -> MemoryBudget:
         usable_cache_tokens=card.usable_cache_tokens,
         max_concurrency=card.max_concurrency,
         needed_cache_bytes=card.needed_cache_bytes,
+        request_cache_bytes=card.request_cache_bytes,
     )
 
 
@@ -130,6 +131,7 @@ def _processor_budget(hardware: Hardware, model: ModelSpec, settings: VllmSettin
         usable_cache_tokens=figures.usable_tokens,
         max_concurrency=round(figures.max_concurrency, 4),
         needed_cache_bytes=bytes_for_requests(layout, limits.requests, longest) * ranks,
+        request_cache_bytes=bytes_for_requests(layout, 1, longest) * ranks,
     )
 
 

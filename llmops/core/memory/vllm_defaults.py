@@ -35,7 +35,14 @@ SMALL_BATCH_CAPABILITIES: Timeline[tuple[tuple[int, int], ...]] = Timeline(
     (Since(Version((0, 0)), (), _SOURCE), Since(Version((0, 33, 0)), ((12, 1),), _SOURCE))
 )
 # vllm/config/cache.py and vllm/platforms/cpu.py; the processor's own latent attention compiles for 16 only.
-BLOCK_TOKENS = {"cuda": 16, "rocm": 16, "xpu": 64, "cpu": 128}
+BLOCK_TOKENS = {"cpu": 128}
+XPU_BLOCK_TOKENS = Timeline(
+    (
+        Since(Version((0, 0)), 16, "vllm/config/cache.py, DEFAULT_BLOCK_SIZE"),
+        Since(Version((0, 32, 0)), 64, "vllm/v1/attention/backends/flash_attn.py: multiples of 64 on XPU"),
+    )
+)
+DEFAULT_BLOCK_TOKENS = 16
 CPU_LATENT_BLOCK_TOKENS = 16
 # FlashMLA of DeepSeek's row of 576 takes 64; rows of other lengths go to backends that take 16.
 LATENT_ROW, LATENT_ROW_BLOCK_TOKENS = 576, 64
@@ -90,7 +97,9 @@ def block_tokens(model: ModelSpec, settings: VllmSettings) -> int:
         return settings.block_size
     if any(layer.key_length == LATENT_ROW for layer in latent) and settings.device == "cuda":
         return LATENT_ROW_BLOCK_TOKENS
-    return BLOCK_TOKENS.get(settings.device, 16)
+    if settings.device == "xpu":
+        return XPU_BLOCK_TOKENS.at(settings.version)
+    return BLOCK_TOKENS.get(settings.device, DEFAULT_BLOCK_TOKENS)
 
 
 def in_flight_tokens(model: ModelSpec, settings: VllmSettings, card: CardFacts) -> int:

@@ -35,6 +35,8 @@ DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 # vllm/model_executor/layers/mamba/mamba_utils.py: what `auto` is for the recurrent part; others take the model's type.
 STATE_DTYPES = {"kimi_delta": "float32"}
 ARCHITECTURE_STATE_DTYPES = {"nemotron_h": "float32"}
+# vllm/platforms/xpu.py: the kernel's blocks are multiples of 64.
+XPU_GATED_DELTA_TOKENS = 64
 # Positions of a convolution before the current one; a guess of more tokens keeps as many more.
 CONVOLUTION_POSITIONS = 3
 
@@ -160,6 +162,8 @@ def _with_states(model: ModelSpec, settings: VllmSettings, attention: tuple[Cach
     if any(layer.kind == "latent" for layer in attention):
         unit = max(unit, LATENT_STATE_ALIGNMENT.at(settings.version))
     block = max(attention[0].block_tokens, unit * -(-largest // (unit * token)))
+    if settings.device == "xpu" and any(layer.kind == "gated_delta" for layer in model.state_layers):
+        block = -(-block // XPU_GATED_DELTA_TOKENS) * XPU_GATED_DELTA_TOKENS
     page = block * token
     grown = tuple(replace(one, block_tokens=block, page_bytes=block * one.token_bytes) for one in attention)
     return grown + tuple(replace(state, page_bytes=page, block_tokens=block) for state in states)

@@ -18,6 +18,8 @@ ENCODER_HIGH_BYTES = 768 * MIB
 # `non-torch` of eleven logs: one card 0.02 to 0.21 GiB; several exchange through buffers, 0.2 to 1.4 GiB for each.
 ONE_CARD_BYTES = (16 * MIB, 300 * MIB)
 SEVERAL_CARDS_BYTES = (200 * MIB, 1_434 * MIB)
+# Kernels for experts keep work spaces of their own: a published pool lay 70 MB below a range without this.
+EXPERT_KERNEL_BYTES = 256 * MIB
 # Memory that a card shares with the host: what the system takes meanwhile counts too (0.3 to 5.7 GiB on GB10).
 UNIFIED_BYTES = (300 * MIB, 6 * GIB)
 # Sizes of the batches that graphs are captured for (vllm/config/vllm.py): up to twice the requests, at most 512.
@@ -51,13 +53,17 @@ def token_bytes(model: ModelSpec, ranks: int) -> int:
     return 2 * (HIDDEN_COPIES * model.embedding_length + inner)
 
 
-def libraries(settings: VllmSettings, *, unified: bool) -> Span:
+def libraries(model: ModelSpec, settings: VllmSettings, *, unified: bool) -> Span:
     """Memory that PyTorch does not manage: kernels, work spaces, the links between cards."""
+    low, high = ONE_CARD_BYTES
+    why = "kernels and work spaces depend on card and driver"
     if unified:
-        return (*UNIFIED_BYTES, "what the system takes of shared memory meanwhile counts as the engine's")
-    if settings.tensor_parallel * settings.pipeline_parallel > 1:
-        return (*SEVERAL_CARDS_BYTES, "buffers of the links between cards depend on how they are connected")
-    return (*ONE_CARD_BYTES, "kernels and work spaces depend on card and driver")
+        low, high = UNIFIED_BYTES
+        why = "what the system takes of shared memory meanwhile counts as the engine's"
+    elif settings.tensor_parallel * settings.pipeline_parallel > 1:
+        low, high = SEVERAL_CARDS_BYTES
+        why = "buffers of the links between cards depend on how they are connected"
+    return low, high + (EXPERT_KERNEL_BYTES if model.experts else 0), why
 
 
 def graphs(model: ModelSpec, settings: VllmSettings, batch: Batch) -> Span:
@@ -65,7 +71,8 @@ def graphs(model: ModelSpec, settings: VllmSettings, batch: Batch) -> Span:
     if settings.enforce_eager or settings.device not in {"cuda", "rocm"}:
         return 0, 0, "no graphs are captured"
     layers = -(-model.layers // settings.pipeline_parallel)
-    sizes = captured_sizes(batch.requests)
+    # With adapters every size is captured twice, with and without one (cudagraph_specialize_lora).
+    sizes = captured_sizes(batch.requests) * (2 if settings.adapters else 1)
     high = GRAPH_BASE_BYTES + sizes * layers * GRAPH_LAYER_BYTES.at(settings.version)
     return 0, high, f"graphs of {sizes} batch sizes and {layers} layers; small ones share memory"
 

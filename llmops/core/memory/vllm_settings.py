@@ -17,7 +17,7 @@ class VllmSettings:
     like the model's own largest one, `draft_tokens` what it guesses in a step. `weights_rank_bytes` and
     `available_cache_bytes` are what a first boot printed for a card: `Model loading took` and `Available KV cache
     memory`; they take the place of what is computed. `async_scheduling` None is the version's own choice.
-    `hybrid_cache` False is `--disable-hybrid-kv-cache-manager`.
+    `adapters` is whether LoRA adapters are served. `hybrid_cache` False is `--disable-hybrid-kv-cache-manager`.
     """
 
     version: Version | None = None
@@ -37,6 +37,7 @@ class VllmSettings:
     prefix_caching: bool | None = None
     async_scheduling: bool | None = None
     hybrid_cache: bool = True
+    adapters: bool = False
     draft_layers: int = 0
     draft_tokens: int = 0
     mamba_state_dtype: str | None = None
