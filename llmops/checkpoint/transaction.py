@@ -50,8 +50,12 @@ def carry_out(
 
 def _rolled_back(checkpoint: Checkpoint, failure: LlmopsError | OSError) -> RolledBack:
     state = f"{checkpoint.unit.name} runs as before" if checkpoint.unit.ran else "nothing was running before"
-    hint = failure.hint if isinstance(failure, LlmopsError) else None
-    return RolledBack(f"{failure}. The old configuration is back and {state}", hint=hint)
+    if isinstance(failure, LlmopsError):
+        said, hint = str(failure), failure.hint
+    else:
+        said, hint = str(failure.strerror or failure), "see to that disk (df, mount, dmesg), then run this again"
+        said = f"{failure.filename}: {said}" if failure.filename else said
+    return RolledBack(f"{said}. The old configuration is back and {state}", hint=hint)
 
 
 def _finish(host: MutableHost, checkpoint: Checkpoint) -> None:
