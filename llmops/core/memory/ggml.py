@@ -8,10 +8,11 @@ from llmops.core.errors import UnreadableInput
 from llmops.core.hardware import Gpu, Hardware
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.memory.ggml_cache import cache_beside_bytes, checkpoints_bytes, layer_cache_bytes
-from llmops.core.memory.ggml_compute import compute_bytes, input_bytes, output_bytes
+from llmops.core.memory.ggml_compute import card_compute_bytes, compute_bytes, input_bytes, output_bytes
 from llmops.core.memory.ggml_runtime import (
     FIT_MARGIN_BYTES,
     Range,
+    card_compute_range,
     compute_range,
     device_context_range,
     host_reserve_bytes,
@@ -30,6 +31,7 @@ from llmops.core.memory.ggml_weights import (
     Placement,
     device_weights,
     doubled_output_bytes,
+    largest_matrix_bytes,
     place_layers,
     role_bytes,
 )
@@ -117,7 +119,7 @@ def _lying_on(device: int, numbers: tuple[int | None, ...], sizes: tuple[int, ..
 def card_budget(gpu: Gpu, position: int, demand: Demand) -> MemoryBudget:
     """The budget of one graphics card."""
     free = card_free_bytes(gpu)
-    compute = compute_range(compute_bytes(demand.model, demand.settings, demand.build))
+    compute = card_compute_range(card_compute(demand), demand.build)
     runtime = device_context_range()
     return MemoryBudget(
         device=f"gpu{gpu.index}",
@@ -131,6 +133,14 @@ def card_budget(gpu: Gpu, position: int, demand: Demand) -> MemoryBudget:
         reserve_bytes=FIT_MARGIN_BYTES,
         ranges=(compute, runtime),
     )
+
+
+def card_compute(demand: Demand) -> int:
+    """The compute buffer of one card: more for several that hold everything, and for matrices that the host keeps."""
+    devices = {*demand.placement.layers, demand.placement.output}
+    copied = largest_matrix_bytes(demand.model) if demand.placement.uses_host_layers else 0
+    in_turn = HOST not in devices and len(devices) > 1
+    return card_compute_bytes(demand.model, demand.settings, demand.build, in_turn=in_turn, copied_bytes=copied)
 
 
 def host_budget(
@@ -186,10 +196,12 @@ def host_ranges(demand: Demand) -> tuple[Range, ...]:
     """The parts of the host's own memory that are ranges."""
     model, settings, placement = demand.model, demand.settings, demand.placement
     whole_graph = HOST in (*placement.layers, placement.output)
-    compute = compute_bytes(model, settings, demand.build) if whole_graph else input_bytes(model, settings)
+    compute = (
+        compute_bytes(model, settings, demand.build) if whole_graph else input_bytes(model, settings, demand.build)
+    )
     host_cache = settings.prompt_cache_bytes + checkpoints_bytes(model, settings)
     return (
-        compute_range(compute),
+        compute_range(compute, demand.build),
         process_range(model, uses_cards=placement.output != HOST),
         ("prompt_cache_bytes", 0, host_cache, "empty at the start; grows with traffic up to its limits"),
     )

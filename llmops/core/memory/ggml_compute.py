@@ -5,11 +5,13 @@ The graph is built as the engine builds it, one layer of every kind that the mod
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from llmops.core.memory.ggml_altup import first_versions, versions
 from llmops.core.memory.ggml_block import layer, scope_of
 from llmops.core.memory.ggml_cache import layer_cells
 from llmops.core.memory.ggml_graph import Graph
-from llmops.core.memory.ggml_inputs import MASK_BYTES, batch_tokens, caches, inputs, layer_inputs, zeros
+from llmops.core.memory.ggml_inputs import MASK_BYTES, batch_tokens, caches, copied_inputs, inputs, layer_inputs
 from llmops.core.memory.ggml_layers import FLOAT_BYTES
 from llmops.core.memory.ggml_settings import GgmlSettings
 from llmops.core.memory.ggml_shapes import layer_sequence
@@ -31,27 +33,47 @@ def compute_bytes(model: ModelSpec, settings: GgmlSettings, build: Version | Non
     return compute_graph(model, settings, build).peak_bytes()
 
 
-def card_compute_bytes(model: ModelSpec, settings: GgmlSettings, build: Version | None = None) -> int:
-    """Bytes of the compute buffer of a card that computes whole layers: token embeddings come from the host."""
-    return compute_graph(model, settings, build, on_card=True).peak_bytes()
+def card_compute_bytes(
+    model: ModelSpec,
+    settings: GgmlSettings,
+    build: Version | None = None,
+    *,
+    in_turn: bool = False,
+    copied_bytes: int = 0,
+) -> int:
+    """Bytes of the compute buffer of a card that computes whole layers: token embeddings come from the host.
+
+    `in_turn`: several cards hold the whole model and work on batches in turn. `copied_bytes`: the largest matrix that
+    the host keeps; the card copies it to compute large batches (ggml-backend.cpp, op_offload).
+    """
+    graph = compute_graph(model, settings, build, on_card=True, in_turn=in_turn, copied_bytes=copied_bytes)
+    return graph.peak_bytes()
 
 
 def compute_graph(
-    model: ModelSpec, settings: GgmlSettings, build: Version | None = None, *, on_card: bool = False
+    model: ModelSpec,
+    settings: GgmlSettings,
+    build: Version | None = None,
+    *,
+    on_card: bool = False,
+    in_turn: bool = False,
+    copied_bytes: int = 0,
 ) -> Graph:
     """The graph of one prompt batch: inputs, the layers that differ, logits."""
     graph = Graph()
     tokens = batch_tokens(settings)
+    if in_turn:
+        copied_inputs(graph, model, settings, build)
     state, masks = inputs(graph, model, settings, build, on_card=on_card)
-    zeros(graph, model, settings)
     kinds = layer_sequence(model)
     extra = layer_inputs(graph, state, kinds, model, tokens, on_card=on_card)
     first = scope_of(graph, kinds[0], model, settings, tokens)
     state = first_versions(first, state) if versions(first) > 1 else state
     for kind in kinds:
-        state = layer(scope_of(graph, kind, model, settings, tokens), state, extra)
+        scope = replace(scope_of(graph, kind, model, settings, tokens), copied_bytes=copied_bytes)
+        state = layer(scope, state, extra)
     graph.read(*masks)
-    outputs = tokens if RESERVES_LOGITS.at(build) else min(tokens, settings.slots)
+    outputs = tokens if RESERVES_LOGITS.at(build) else min(tokens, output_rows(settings))
     last = graph.new(FLOAT_BYTES * outputs * model.embedding_length, state)
     graph.new(FLOAT_BYTES * outputs * model.vocabulary_size, last)
     return graph
@@ -68,6 +90,11 @@ def input_bytes(model: ModelSpec, settings: GgmlSettings, build: Version | None 
     return graph.peak_bytes()
 
 
+def output_rows(settings: GgmlSettings) -> int:
+    """Tokens of one batch that may want logits: the last of every slot, and those that are guessed after it."""
+    return settings.slots * (1 + settings.draft_tokens)
+
+
 def output_bytes(model: ModelSpec, settings: GgmlSettings) -> int:
-    """Host bytes of the output buffer: one row of logits for every slot."""
-    return FLOAT_BYTES * model.vocabulary_size * settings.slots
+    """Host bytes of the output buffer: one row of logits for each token that may want it."""
+    return FLOAT_BYTES * model.vocabulary_size * output_rows(settings)

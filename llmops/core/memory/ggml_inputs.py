@@ -29,6 +29,16 @@ INPUT_VECTORS = Timeline(
     )
 )
 
+# Whether the transposed values of a cache without flash attention are placed element by element.
+PLACES_ELEMENTS = Timeline(
+    (
+        Since(Version((0,)), value=False, source="llama.cpp before pull request 14285: values are copied in one piece"),
+        Since(Version((6000,)), value=True, source="llama.cpp pull request 14285 (July 2025), in use since August"),
+    )
+)
+# src/llama-context.cpp: with the whole model on several cards, inputs exist this often, to work on batches in turn.
+PIPELINE_COPIES = 4
+
 
 def batch_tokens(settings: GgmlSettings) -> int:
     """Tokens of the reserved graph: the physical batch, rounded up so that every slot has as many."""
@@ -45,6 +55,7 @@ def inputs(
         graph.kept(vector)
     mixed = graph.new(vector) if vectors > 1 else None
     masks = _masks(graph, model, settings, build)
+    _zeros(graph, model, settings)
     state = graph.new(vector)
     if mixed is not None:
         looked_up = graph.new(vector)
@@ -60,7 +71,8 @@ def _masks(graph: Graph, model: ModelSpec, settings: GgmlSettings, build: Versio
     made = []
     for layers in caches(model):
         cells = max(layer_cells(layer, settings) for layer in layers)
-        width = 1 if settings.flash_attention else max(layer.kv_heads * layer.value_length for layer in layers)
+        by_element = not settings.flash_attention and PLACES_ELEMENTS.at(build)
+        width = max(layer.kv_heads * layer.value_length for layer in layers) if by_element else 1
         made.append(graph.new(INDEX_BYTES * tokens * max(width, 1)))
         made += [graph.new(size * tokens * cells) for size in masks]
         lengths = ((layers[0].key_length, settings.cache_type_k), (layers[0].value_length, settings.cache_type_v))
@@ -69,7 +81,17 @@ def _masks(graph: Graph, model: ModelSpec, settings: GgmlSettings, build: Versio
     return tuple(made)
 
 
-def zeros(graph: Graph, model: ModelSpec, settings: GgmlSettings) -> None:
+def copied_inputs(graph: Graph, model: ModelSpec, settings: GgmlSettings, build: Version | None) -> None:
+    """What several cards hold besides, so that one can begin with a batch while another still computes the last."""
+    for _ in range(PIPELINE_COPIES - 1):
+        vector = FLOAT_BYTES * batch_tokens(settings) * model.embedding_length
+        graph.kept(vector)
+        size = MASK_BYTES.at(build)[0] if settings.flash_attention else FLOAT_BYTES
+        for layers in caches(model):
+            graph.kept(size * batch_tokens(settings) * max(layer_cells(layer, settings) for layer in layers))
+
+
+def _zeros(graph: Graph, model: ModelSpec, settings: GgmlSettings) -> None:
     """The mask of the indexer, and what opens it: one tensor for each layer, all of them placed at the start."""
     layers = sum(len(shape.layers) for shape in model.layer_shapes if "indexer.proj" in dict(shape.tensors))
     if layers:

@@ -13,6 +13,9 @@ INDEXED_TOKENS = 2048
 
 def latent_attention(scope: Scope, normed: int) -> int:
     """Over the compressed cache, or (old conversions) over keys and values of all heads."""
+    if scope.has("indexer.attn_k"):
+        width = scope.outputs("indexer.attn_k")
+        scope.graph.read(scope.rows(width, scope.rows(width, scope.product("indexer.attn_k", normed))))
     low = scope.product("attn_q_a", normed) if scope.has("attn_q_a") else None
     name = "attn_q" if low is None else "attn_q_b"
     queries = scope.product(name, normed if low is None else low)
@@ -41,7 +44,8 @@ def _absorbed(scope: Scope, queries: int, compressed: int, normed: int, low: int
 def _attend_compressed(scope: Scope, joined: int, rank: int, heads: int, chosen: tuple[int, ...]) -> int:
     """Without flash attention the values are copied out of the compressed cache, transposed."""
     if scope.flash_attention:
-        return scope.rows(heads * rank, joined, *chosen)
+        spare = 1 if chosen else 0  # the engine finds no hole of just this size beside chosen tokens
+        return scope.rows(heads * rank + spare, joined, *chosen)
     scores = scope.rows(heads * scope.cells, joined)
     weights = scope.over(heads * scope.cells, scores, *chosen)
     values = scope.graph.new(int(scope.cells * scope.streams * rank * scope.cell_value_bytes))
@@ -52,7 +56,8 @@ def _choose(scope: Scope, normed: int, low: int) -> tuple[int, ...]:
     """The mask of the tokens that the indexer chooses: scores of all cells, the best, a mask filled and opened."""
     width = scope.outputs("indexer.attn_q_b")
     asked = scope.rows(width, scope.rows(width, scope.product("indexer.attn_q_b", low)))
-    scores = scope.rows(scope.cells, asked, scope.product("indexer.proj", normed))
+    weights = scope.rows(scope.outputs("indexer.proj"), scope.product("indexer.proj", normed))
+    scores = scope.rows(scope.cells, asked, weights)
     best = scope.rows(indexed_tokens(scope.cells), scope.rows(indexed_tokens(scope.cells), scores))
     size = (2 if scope.flash_attention else FLOAT_BYTES) * scope.tokens * scope.cells
     filled = scope.graph.new(size)

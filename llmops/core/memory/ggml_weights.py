@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
+from math import prod
 
 from llmops.core.memory.ggml_settings import GgmlSettings
 from llmops.core.model import ModelSpec
@@ -25,6 +26,9 @@ REPACKED_TYPES: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
 )
 
 HOST = -1
+
+# A storage type of one element in so many of the layers is one that large matrices may have.
+COMMON_SHARE = 20
 
 
 @dataclass(frozen=True)
@@ -110,3 +114,12 @@ def device_weights(model: ModelSpec, placement: Placement, device: int) -> int:
         weights += role_bytes(model, "output") + role_bytes(model, "other")
         weights += role_bytes(model, "input") if model.tied_output and device != HOST else 0
     return weights
+
+
+def largest_matrix_bytes(model: ModelSpec) -> int:
+    """Bytes of the largest tensor of the layers, at the most bytes that a common type of them takes for an element."""
+    elements = max((prod(sizes) for shape in model.layer_shapes for _, sizes in shape.tensors), default=0)
+    groups = [group for group in model.tensors if group.role == "repeating" and group.elements]
+    whole = sum(group.elements for group in groups)
+    common = [group for group in groups if COMMON_SHARE * group.elements >= whole]
+    return int(max((elements * group.stored_bytes / group.elements for group in common), default=0))
