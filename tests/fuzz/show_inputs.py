@@ -58,7 +58,9 @@ def _changed(chance: Random, document: dict[str, object]) -> None:
         else:
             rows[0] = _value(chance)
     elif kind == "many":
-        document["tensors"] = [chance.choice(rows)] * chance.choice((3, 1_000, 40_000)) if isinstance(rows, list) else 0
+        document["tensors"] = (
+            [chance.choice(rows)] * chance.choice((3, 1_000, 40_000)) if isinstance(rows, list) and rows else 0
+        )
     else:
         document[chance.choice(list(document))] = _value(chance)
 
