@@ -20,6 +20,7 @@ from llmops.actions.together import load_more
 from llmops.core.fitting import short_by_bytes
 from llmops.core.hardware import Gpu, Hardware
 from llmops.core.model import ModelSpec
+from llmops.core.overrides import GIVEN
 from llmops.core.plan import Plan
 from llmops.core.problem import Problem, Split, require_possible
 from llmops.core.sizing import fits, fits_at_the_start, size, size_explicit
@@ -82,11 +83,12 @@ def make_plan(host: Host, request: PlanRequest, *, progress: Callable[[str], Non
 def _sized(host: Host, request: PlanRequest, found: Subject, problem: Problem) -> Plan:
     """The plan, with the rates of the division that was found: more cards for each layer are faster."""
     plan = size(problem)
-    split = Split(plan.tensor_parallel, plan.pipeline_parallel)
-    if split in {problem.choices.splits[0], Split()}:
+    split, splits = Split(plan.tensor_parallel, plan.pipeline_parallel), problem.choices.splits
+    if split == splits[0]:
         return plan
     rates, _ = _rates(host, request, found, split, on_gpu=problem.on_gpu)
-    return size(replace(problem, rates=rates, choices=replace(problem.choices, splits=(split,))))
+    rest = splits[splits.index(split) :]
+    return size(replace(problem, rates=rates, choices=replace(problem.choices, splits=rest)))
 
 
 def size_one(host: Host, request: PlanRequest, *, progress: Callable[[str], None]) -> Planned:
@@ -96,8 +98,9 @@ def size_one(host: Host, request: PlanRequest, *, progress: Callable[[str], None
     if request.fixed.context_tokens is None:
         or_less = "" if problem.choices.is_paged else ", or what fits"
         warnings = (*warnings, f"without --context the engine takes all that the model was trained on{or_less}")
-    complete = found.engine.with_defaults(request.fixed, found.model, found.installation, found.hardware)
-    choices = found.engine.choices(found.hardware, found.model, found.version, complete)
+    hardware = _counted(found.hardware, on_gpu=problem.on_gpu)
+    complete = found.engine.with_defaults(request.fixed, found.model, found.installation, hardware)
+    choices = found.engine.choices(hardware, found.model, found.version, complete)
     problem = replace(problem, fixed=complete, choices=choices)
     require_possible(problem)
     plan = size_explicit(problem)
@@ -165,9 +168,9 @@ def _problem(host: Host, request: PlanRequest, found: Subject) -> tuple[Problem,
     hardware, model, installation = found.hardware, found.model, found.installation
     engine, version = found.engine, found.version
     on_gpu = engine.uses_cards(hardware, installation, request.fixed)
-    choices = engine.choices(hardware, model, version, request.fixed)
+    choices = engine.choices(_counted(hardware, on_gpu=on_gpu), model, version, request.fixed)
     rates, warnings = _rates(host, request, found, choices.splits[0] if choices.is_paged else None, on_gpu=on_gpu)
-    warnings += _about_version(request, version)
+    warnings += (*choices.warnings, *_about_version(request, version))
     if on_gpu and not hardware.gpus:
         warnings.append("no card is given or found: the cache is sized by --kv-memory alone, and speeds are a guess")
     if not on_gpu and not (hardware.bandwidth and hardware.bandwidth.read_bytes_per_second) and rates.measured is None:
@@ -200,6 +203,11 @@ def _problem(host: Host, request: PlanRequest, found: Subject) -> tuple[Problem,
         ),
     )
     return problem, (*found.models.warnings, *warnings)
+
+
+def _counted(hardware: Hardware, *, on_gpu: bool) -> Hardware:
+    """The machine without the cards that this build cannot use."""
+    return hardware if on_gpu else replace(hardware, gpus=(), gpu_detail=GIVEN)
 
 
 def _about_version(request: PlanRequest, version: Version | None) -> list[str]:

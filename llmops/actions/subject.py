@@ -22,8 +22,8 @@ from llmops.probe import read_hardware
 
 ABSENT = "absent"
 EMBEDDED = "embedded"
-# Options that say what a machine is made of; of what is free on it the machine itself may be asked.
-_DESCRIBING = frozenset({"gpu", "ram", "cores"})
+# Options that say what a machine is made of, or what an engine was left there.
+_DESCRIBING = frozenset({"gpu", "ram", "cores", "kv-memory"})
 
 
 def _as_probed(hardware: Hardware) -> Hardware:

@@ -34,6 +34,7 @@ class Choices:
     `larger_splits` need more cards than there are. `most_batch_tokens` is the engine's own large batch,
     `gpu_memory_utilization` the share of a card that an engine takes which always takes one. `is_paged`: all requests
     take blocks of one pool that is there from the start; more of them than it holds are interrupted, not refused.
+    `warnings` say what is chosen otherwise than the engine would.
     """
 
     cache_types: tuple[str, ...] | None = None
@@ -42,6 +43,7 @@ class Choices:
     splits: tuple[Split, ...] = (Split(),)
     larger_splits: tuple[Split, ...] = ()
     is_paged: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -73,9 +73,10 @@ def _slot_rows(plan: Plan, cache: str) -> tuple[tuple[str, str], ...]:
 
 
 def _paged_rows(plan: Plan, cache: str) -> tuple[tuple[str, str], ...]:
-    share = f"{plan.gpu_memory_utilization:g} of each card" if plan.gpu_memory_utilization is not None else ""
+    where = "the host" if plan.gpu_layers is None else "each card"
+    share = f"{plan.gpu_memory_utilization:g} of {where}" if plan.gpu_memory_utilization is not None else ""
     if plan.kv_memory_bytes is not None:
-        share = f"{format_bytes(plan.kv_memory_bytes)} of cache on each card"
+        share = f"{format_bytes(plan.kv_memory_bytes)} of cache on {where}"
     cards = f"{plan.tensor_parallel} for each layer, {plan.pipeline_parallel} after each other"
     rows = (
         ("cache", cache),

@@ -10,6 +10,7 @@ from typing import Any
 from llmops.core.errors import LlmopsError, NoPermission, UnreadableInput, UsageError
 from llmops.core.model import ModelSpec
 from llmops.engines.base import InForce, Installation, Models
+from llmops.engines.converted import as_converted
 from llmops.engines.ollama.shape import most_slots_of
 from llmops.engines.seeing import whole
 from llmops.host import Host
@@ -70,7 +71,9 @@ def stores_of(host: Host, in_force: InForce) -> tuple[str, ...]:
 
 def _add_named(host: Host, reference: str, stores: tuple[str, ...], in_force: InForce, found: _Found) -> None:
     if is_path(host, reference):
-        found.chat.append(read_model(host, reference))
+        model, assumed = as_converted(read_model(host, reference))
+        found.chat.append(model)
+        found.warnings += assumed
         found.warnings.append(f"{reference} is not registered in Ollama: ollama create NAME with FROM {reference}")
         return
     name = parse_name(reference)

@@ -43,7 +43,7 @@ def own_batch(hardware: Hardware, model: ModelSpec, version: Version | None, fix
     """Tokens of one step and requests at once; of several cards the one with the smallest decides."""
     settings = VllmSettings(
         version=version,
-        device=device(hardware, fixed.kv_memory_bytes),
+        device=device(hardware, on_card=uses_cards(hardware, fixed.kv_memory_bytes)),
         tensor_parallel=fixed.tensor_parallel or 1,
         pipeline_parallel=fixed.pipeline_parallel or 1,
         max_model_len=fixed.context_tokens,
@@ -65,9 +65,9 @@ def uses_cards(hardware: Hardware, kv_memory_bytes: int | None) -> bool:
     return bool(hardware.gpus) or (kv_memory_bytes is not None and not no_card_said)
 
 
-def device(hardware: Hardware, kv_memory_bytes: int | None) -> str:
+def device(hardware: Hardware, *, on_card: bool) -> str:
     """The backend: cuda, rocm, xpu or cpu."""
-    if not uses_cards(hardware, kv_memory_bytes):
+    if not on_card:
         return "cpu"
     return _DEVICES.get(hardware.gpus[0].vendor, "cuda") if hardware.gpus else "cuda"
 
@@ -81,10 +81,14 @@ def own_cache_type(model: ModelSpec, version: Version | None) -> str:
 
 
 def startable_utilization(hardware: Hardware, version: Version | None) -> float:
-    """The version's own share of a card, or less where so much is not free: the server refuses to start then."""
+    """The version's own share of each card, else of the host, or less where so much is not free.
+
+    The server refuses to start then: request_memory of vllm/v1/worker/utils.py, cpu_worker.py.
+    """
     share = UTILIZATION.at(version)
-    for gpu in hardware.gpus:
-        if gpu.total_bytes and gpu.usable_bytes is not None:
-            free = max(0, gpu.usable_bytes - OPENING_BYTES) / gpu.total_bytes
+    rooms = [(gpu.usable_bytes, gpu.total_bytes) for gpu in hardware.gpus]
+    for usable, total in rooms or [(hardware.memory.usable_bytes, hardware.memory.total_bytes)]:
+        if total and usable is not None:
+            free = max(0, usable - OPENING_BYTES) / total
             share = min(share, max(0.01, int(free * 100) / 100))
     return share

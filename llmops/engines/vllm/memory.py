@@ -87,7 +87,7 @@ def vllm_settings(shape: Shape, hardware: Hardware, model: ModelSpec, version: V
     own = shape.cache_type_k == own_cache_type(model, version)
     return VllmSettings(
         version=version,
-        device=device(hardware, shape.kv_memory_bytes),
+        device=device(hardware, on_card=shape.gpu_layers is not None),
         tensor_parallel=shape.tensor_parallel,
         pipeline_parallel=shape.pipeline_parallel,
         max_model_len=shape.context_tokens_per_slot,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from llmops.core.errors import UsageError
 from llmops.core.hardware import Gpu, Hardware
+from llmops.core.memory.vllm_facts import UTILIZATION
 from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed
 from llmops.core.problem import Choices, Split
@@ -36,7 +38,19 @@ def choices(hardware: Hardware, model: ModelSpec, version: Version | None, fixed
         splits=splits(hardware, model, fixed),
         larger_splits=_larger(hardware, model, fixed),
         is_paged=True,
+        warnings=tuple(_otherwise(hardware, model, version, fixed, share)),
     )
+
+
+def _otherwise(
+    hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed, share: float | None
+) -> Iterator[str]:
+    """What a plan chooses otherwise than the server would by itself, since it would not start."""
+    own = UTILIZATION.at(version)
+    if share is not None and share < own and fixed.gpu_memory_utilization is None:
+        yield f"the server may take {share:g} of the memory instead of {own:g}: other programs hold the rest"
+    if own_cache_type(model, version) == "bf16" and old_cards(hardware) and fixed.cache_type_k is None:
+        yield "these cards cannot compute in bfloat16: the server is told float16"
 
 
 def require_possible(hardware: Hardware, model: ModelSpec, fixed: Fixed) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -9,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from llmops.core.hardware import GpuReading
 from llmops.core.units import GIB, KIB
 from llmops.host import Completed, FileStatus, ListeningSocket, ProcessInfo
-from tests.doubles import gguf_files
+from tests.doubles import gguf_files, safetensors_files
 from tests.unit.fake_machine import FakeFile, FakeMachine
 
 HELP = """\
@@ -96,6 +97,14 @@ class Machine(FakeMachine):
         kind = "directory" if Path(path).is_dir() else "file"
         return FileStatus(kind, found.st_size, 0o644, 0, 0, 0.0, 1, found.st_ino)
 
+    def list_directory(self, path: PurePosixPath | str) -> tuple[str, ...]:
+        if not self._is_real(path):
+            return super().list_directory(path)
+        return tuple(sorted(entry.name for entry in Path(path).iterdir()))
+
+    def resolve(self, path: PurePosixPath | str) -> str:
+        return str(Path(path).resolve()) if self._is_real(path) else super().resolve(path)
+
     def query(self, argv: Sequence[str], *, timeout_seconds: float = 20.0) -> Completed:
         words = tuple(argv)
         if words in self.answers:
@@ -121,6 +130,35 @@ class Machine(FakeMachine):
 
     def memory_read_seconds(self, buffer_bytes: int, threads: int, passes: int) -> tuple[float, ...]:
         return (buffer_bytes / 20e9,) * passes
+
+
+def checkpoint(directory: Path, name: str = "checkpoint", *, context: int = 16_384, layers: int = 8) -> Path:
+    """A small whole Qwen3 checkpoint of two files; its weights are holes."""
+    hidden, feed_forward, vocabulary = 1024, 2816, 1000
+    configuration = {
+        "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": hidden,
+        "intermediate_size": feed_forward, "num_hidden_layers": layers, "num_attention_heads": 16,
+        "num_key_value_heads": 4, "head_dim": 64, "vocab_size": vocabulary, "max_position_embeddings": context,
+        "tie_word_embeddings": False, "torch_dtype": "bfloat16", "hidden_act": "silu",
+    }  # fmt: skip
+    tensors: dict[str, tuple[str, tuple[int, ...]]] = {"model.embed_tokens.weight": ("BF16", (vocabulary, hidden))}
+    for layer in range(layers):
+        for matrix, rows, columns in (
+            ("self_attn.q_proj", 1024, hidden), ("self_attn.k_proj", 256, hidden), ("self_attn.v_proj", 256, hidden),
+            ("self_attn.o_proj", hidden, 1024), ("mlp.gate_proj", feed_forward, hidden),
+            ("mlp.up_proj", feed_forward, hidden), ("mlp.down_proj", hidden, feed_forward),
+        ):  # fmt: skip
+            tensors[f"model.layers.{layer}.{matrix}.weight"] = ("BF16", (rows, columns))
+        for vector, length in (("input_layernorm", hidden), ("post_attention_layernorm", hidden)):
+            tensors[f"model.layers.{layer}.{vector}.weight"] = ("BF16", (length,))
+        for vector in ("self_attn.q_norm", "self_attn.k_norm"):
+            tensors[f"model.layers.{layer}.{vector}.weight"] = ("BF16", (64,))
+    tensors |= {"model.norm.weight": ("BF16", (hidden,)), "lm_head.weight": ("BF16", (vocabulary, hidden))}
+    made = directory / name
+    made.mkdir()
+    (made / "config.json").write_text(json.dumps(configuration), encoding="utf-8")
+    safetensors_files.write_split(made, tensors, files=2)
+    return made
 
 
 def model_file(directory: Path, name: str = "small.gguf", *, layers: int = 8, context: int = 16_384) -> Path:

@@ -1,0 +1,173 @@
+"""plan and size for vLLM, and for checkpoints on engines that need a GGUF file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llmops.cli.saved import plan_from_file
+from tests.unit.cli.conftest import Run
+from tests.unit.cli.machine import Machine, checkpoint, model_file
+
+CARD = ("--engine", "vllm", "--engine-version", "0.33.0", "--gpu", "RTX 4090:24GiB:24GiB:8.9:1008GB/s")
+
+
+@pytest.fixture
+def directory(machine: Machine, tmp_path: Path) -> str:
+    return str(checkpoint(tmp_path))
+
+
+def test_size_of_a_given_cache_needs_no_card(run: Run, directory: str) -> None:
+    # 8 layers x 4 heads x 64 x 2 x 2 bytes = 8,192 bytes per token; blocks of 16; one block is never given out.
+    ran = run(
+        "size", "--engine", "vllm", "--engine-version", "0.10.2", "--model", directory, "--kv-memory", "1GiB",
+        "--context", "16384", "--slots", "1", "--tensor-parallel", "1", "--output", "json",
+    )  # fmt: skip
+    data = ran.envelope["data"]
+    (row,) = data["budget"]
+    assert ran.exit_code == 0
+    assert (row["available_bytes"], row["cache_bytes"], row["free_bytes"]) == (2**30, 2**30, 0)
+    assert (row["cache_tokens"], row["usable_cache_tokens"]) == (131_072, 131_056)
+    assert row["max_concurrency"] == 8.0
+    assert data["plan"]["arguments"][:3] == [directory, "--max-model-len", "16384"]
+    assert "--kv-cache-memory-bytes" in data["plan"]["arguments"]
+    assert any("no card is given" in line for line in data["warnings"])
+
+
+def test_too_many_slots_are_4_with_all_figures(run: Run, directory: str) -> None:
+    words = ("size", *CARD[:4], "--kv-memory", "1GiB", "--context", "16384", "--model", directory)
+    assert run(*words, "--slots", "7").exit_code == 0
+    ran = run(*words, "--slots", "8", "--output", "json")
+    assert ran.exit_code == 4
+    assert ran.envelope["data"]["budget"][0]["max_concurrency"] == 8.0
+    assert "room for 8.00 of them; it would start" in ran.envelope["errors"][0]["message"]
+
+
+def test_without_slots_it_must_only_start(run: Run, directory: str) -> None:
+    ran = run("size", *CARD[:4], "--kv-memory", "1GiB", "--model", directory, "--output", "json")
+    assert ran.exit_code == 0
+    assert ran.envelope["data"]["plan"]["slots"] == 256
+    assert any(
+        "up to 256 requests at once, and the cache holds 8.00" in line for line in ran.envelope["data"]["warnings"]
+    )
+
+
+def test_a_part_of_a_machine_in_two_is_counted_for_each_card(run: Run, directory: str) -> None:
+    ran = run(
+        "size", *CARD[:4], "--kv-memory", "1GiB", "--slots", "1", "--tensor-parallel", "2", "--model", directory,
+        "--output", "json",
+    )  # fmt: skip
+    rows = ran.envelope["data"]["budget"]
+    assert [row["device"] for row in rows] == ["gpu0", "gpu1"]
+    assert {row["cache_tokens"] for row in rows} == {262_144}
+
+
+def test_a_plan_never_interrupts_a_request(run: Run, directory: str, tmp_path: Path) -> None:
+    ran = run("plan", *CARD, "--users", "200", "--model", directory, "--output", "json")
+    data = ran.envelope["data"]
+    plan, card = data["plan"], data["budget"][1]
+    assert card["needed_cache_bytes"] <= card["cache_bytes"]
+    assert plan["slots"] * plan["context_tokens_per_slot"] <= card["usable_cache_tokens"]
+    arguments = dict(zip(plan["arguments"][1::2], plan["arguments"][2::2], strict=True))
+    assert arguments["--max-num-seqs"] == str(plan["slots"])
+    assert arguments["--max-num-queued-reqs"] == str(plan["slots"] + plan["queue_requests"])
+    assert int(arguments["--max-num-batched-tokens"]) >= plan["slots"]
+    saved = tmp_path / "plan.json"
+    saved.write_text(ran.stdout)
+    again = plan_from_file(str(saved))
+    assert (again.gpu_memory_utilization, again.tensor_parallel) == (0.92, 1)
+    assert again.budgets[1].max_concurrency == card["max_concurrency"]
+
+
+def test_the_text_shows_the_pool_and_its_reasons(run: Run, directory: str) -> None:
+    ran = run("plan", *CARD, "--model", directory, "--explain")
+    assert ran.exit_code == 0, ran
+    for words in ("cache tokens", "usable cache tokens", "max concurrency", "0.92 of each card", "cache pool of gpu0"):
+        assert words in ran.stdout
+    assert "llmops tune" not in ran.stdout, "it cannot be configured yet"
+    assert "threads" not in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--tensor-parallel", "3"), ("16 attention heads", "1, 2, 4, 8, 16")),
+        (("--tensor-parallel", "2"), ("more than the 1 cards", "--gpu")),
+        (("--pipeline-parallel", "9", "--nodes", "9"), ("8 layers",)),
+        (("--max-num-batched-tokens", "64", "--slots", "128"), ("less than --slots 128",)),
+        (("--context", "20000"), ("more than the 16384 tokens",)),
+        (("--cache-type", "q8_0"), ("not of vllm", "fp8")),
+        (("--ubatch-size", "64"), ("not of vllm",)),
+        (("--kv-unified",), ("not of vllm",)),
+        (("--batch-size", "64", "--max-num-batched-tokens", "64"), ("contradict each other",)),
+        (("--gpu-memory-utilization", "1.5"), ("--gpu-memory-utilization", "the most is 1")),
+        (("--kv-memory", "0"), ("--kv-memory",)),
+        (("--engine-version", "latest"), ("'latest' is not a version of vllm",)),
+    ],
+)
+def test_what_the_engine_would_refuse_is_2(
+    run: Run, directory: str, options: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    card = [word for pair in zip(CARD[::2], CARD[1::2], strict=True) if pair[0] not in options for word in pair]
+    ran = run("size", *card, "--model", directory, *options)
+    assert ran.exit_code == 2, ran
+    for word in words:
+        assert word in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("card", "words"),
+    [
+        ("V100:16GiB::7.0", "vLLM needs 7.5"),
+        ("T4:16GiB::7.5", "bfloat16 needs 8.0"),
+    ],
+)
+def test_cards_that_cannot_are_2(run: Run, directory: str, card: str, words: str) -> None:
+    ran = run("size", "--engine", "vllm", "--engine-version", "0.33.0", "--gpu", card, "--model", directory)
+    assert ran.exit_code == 2
+    assert words in ran.stderr
+
+
+def test_a_plan_tells_an_old_card_float16(run: Run, directory: str) -> None:
+    ran = run(
+        "plan", *CARD[:4], "--gpu", "T4:16GiB::7.5:320GB/s", "--model", directory, "--output", "json"
+    )  # fmt: skip
+    data = ran.envelope["data"]
+    assert data["plan"]["cache_type_k"] == "f16"
+    assert data["plan"]["arguments"][-4:-2] == ["--dtype", "half"]
+    assert any("told float16" in line for line in data["warnings"])
+
+
+def test_llama_server_is_sized_for_a_checkpoint_and_told_how_to_convert_it(run: Run, directory: str) -> None:
+    words = ("--engine", "llama-server", "--engine-version", "11434", "--ram", "32GiB", "--model", directory)
+    ran = run("size", *words, "--slots", "2", "--context", "2048", "--output", "json")
+    model = ran.envelope["data"]["model"]
+    assert ran.exit_code == 0
+    assert model["weights_bytes"] == 2 * model["parameters"]
+    assert any("as if converted to GGUF in 16 bits" in line for line in ran.envelope["data"]["warnings"])
+    refused = run("render", *words)
+    assert refused.exit_code == 7
+    assert "convert_hf_to_gguf.py" in refused.stderr
+
+
+def test_a_draft_model_takes_its_own_memory(run: Run, directory: str, tmp_path: Path) -> None:
+    draft = str(checkpoint(tmp_path, "draft", layers=2))
+    words = ("size", *CARD, "--slots", "4", "--context", "4096", "--model", directory, "--output", "json")
+    alone, together = (run(*words, *more).envelope["data"] for more in ((), ("--draft-model", draft)))
+    assert together["budget"][1]["weights_bytes"] > alone["budget"][1]["weights_bytes"]
+    assert together["budget"][1]["needed_cache_bytes"] == alone["budget"][1]["needed_cache_bytes"] * 10 // 8
+    assert together["plan"]["draft_reference"] == draft
+    assert any("--speculative-config" in line for line in together["warnings"])
+
+
+def test_a_draft_model_of_llama_server_takes_its_own_memory(run: Run, machine: Machine, tmp_path: Path) -> None:
+    model, draft = (str(model_file(tmp_path, name, layers=layers)) for name, layers in (("m.gguf", 8), ("d.gguf", 2)))
+    words = ("size", "--engine", "llama-server", "--engine-version", "11434", "--model", model, "--slots", "2")
+    words = (*words, "--context", "4096", "--ram", "32GiB", "--output", "json")
+    alone, together = (run(*words, *more).envelope["data"]["budget"][0] for more in ((), ("--draft-model", draft)))
+    assert together["cache_bytes"] == alone["cache_bytes"] * 10 // 8
+    assert together["runtime_bytes"] == alone["runtime_bytes"]
+    assert together["weights_bytes"] > alone["weights_bytes"]
+    refused = run("size", "--engine", "ollama", "--engine-version", "0.30.1", "--model", model, "--draft-model", draft)
+    assert (refused.exit_code, "--draft-model is an option of" in refused.stderr) == (2, True)
