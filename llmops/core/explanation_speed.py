@@ -28,7 +28,7 @@ def rate_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
         Reason(
             "prefill",
             f"{prefill:.5g} tokens/s",
-            "measured" if rates.measured else "operations per second / (2 x active parameters but embeddings and output)",
+            "measured" if rates.measured else "operations per second / (2 x active parameters, no tables)",
             (
                 ("parameters", str(multiplied)),
                 ("operations", f"{prefill * 2 * multiplied:.5g}/s"),
