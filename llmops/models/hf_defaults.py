@@ -59,8 +59,11 @@ def language_facts(facts: ConfigFacts) -> ConfigFacts:
         defaults["tie_word_embeddings"] = True
     if part.whole is not part:
         defaults.update(zip(_SIZE_KEYS, _SIZES.get(family, ()), strict=False))
-    absent = {key: value for key, value in defaults.items() if not _named(part, key)}
-    return ConfigFacts(part.path, {**part.values, **absent}, part.where, facts.whole if part.where else None)
+    added = {key: value for key, value in defaults.items() if not _named(part, key)}
+    tied = facts.whole.values.get("tie_word_embeddings")
+    if isinstance(tied, bool):  # the class of the whole model has the output matrix, so its word counts
+        added["tie_word_embeddings"] = tied
+    return ConfigFacts(part.path, {**part.values, **added}, part.where, facts.whole if part.where else None)
 
 
 def _named(facts: ConfigFacts, key: str) -> bool:

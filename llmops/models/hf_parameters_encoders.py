@@ -40,12 +40,17 @@ class _Encoder:
 def encoder_weights(facts: ConfigFacts) -> Iterator[Weight]:
     """The weights of every encoder; one of an unknown kind is counted as the largest usual form of its sizes."""
     for part in facts.encoders():
-        yield from _RULES.get(part.model_type, _unknown)(_opened(facts, part))
+        yield from _RULES.get(_kind(part), _unknown)(_opened(facts, part))
 
 
 def uncounted_encoders(facts: ConfigFacts) -> tuple[str, ...]:
     """The kinds of encoders whose weights are only estimated."""
-    return tuple(part.model_type or "?" for part in facts.encoders() if part.model_type not in _RULES)
+    return tuple(part.model_type or "?" for part in facts.encoders() if _kind(part) not in _RULES)
+
+
+def _kind(part: ConfigFacts) -> str:
+    """Newer files call the kind of Qwen's encoders by a name of its own."""
+    return part.model_type.removesuffix("_vision")
 
 
 def _opened(facts: ConfigFacts, part: ConfigFacts) -> _Encoder:
@@ -167,7 +172,7 @@ def _unknown(part: _Encoder) -> Iterator[Weight]:
 _RULES: dict[str, Callable[[_Encoder], Iterator[Weight]]] = {
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), _qwen3),
     "gemma4_audio": _gemma4_audio,
-    "gemma4_vision": _gemma4,
+    "gemma4": _gemma4,
     "pixtral": _pixtral,
     "qwen2_5_vl": _qwen25,
     "qwen2_vl": _qwen2,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llmops.models.hf_config import ConfigFacts
-from llmops.models.hf_families_attention import bounded, layer_words, numbered
+from llmops.models.hf_families_attention import layer_words, numbered
 from llmops.models.hf_parameters_layers import MOST_EXPERTS, Place
 from llmops.models.hf_weights import Weight
 
@@ -14,18 +14,24 @@ _SHARED_COUNTS = ("n_shared_experts", "num_shared_experts", "moe_num_shared_expe
 
 def experts(facts: ConfigFacts) -> tuple[int, int]:
     """Routed experts of a layer, and how many of them a token uses; (0, 0) for a dense model."""
-    count = bounded(facts, "num_experts", 0, most=MOST_EXPERTS, least=0)
+    count = _most(facts, "num_experts", 0)
     if count <= 1:
         return 0, 0
-    used = bounded(facts, "num_experts_per_tok", most=MOST_EXPERTS)
-    if used > count:
+    used = _most(facts, "num_experts_per_tok")
+    if not 0 < used <= count <= MOST_EXPERTS:
         raise facts.wrong(facts.find("num_experts_per_tok")[0], used)
     return count, used
 
 
+def _most(facts: ConfigFacts, key: str, default: int | None = None) -> int:
+    """One number, or the greatest of a list for all layers, which in published files are equal."""
+    items = facts.integers(key) if isinstance(facts.find(key)[1], list) else None
+    return facts.integer(key, default) if items is None else max(items, default=0)
+
+
 def expert_length(facts: ConfigFacts) -> int:
     """Feed-forward length of one routed expert."""
-    return facts.integer("moe_intermediate_size", 0) or facts.integer("intermediate_size", least=1)
+    return _most(facts, "moe_intermediate_size", 0) or _most(facts, "intermediate_size")
 
 
 def sparse_layers(facts: ConfigFacts, layers: int) -> tuple[bool, ...]:
@@ -104,7 +110,7 @@ def shared_length(place: Place) -> int:
         if facts.has(key):
             return facts.integer(key)
     name = next((key for key in _SHARED_COUNTS if facts.has(key)), None)
-    count = bounded(facts, name, most=MOST_EXPERTS, least=0) if name else 0
+    count = min(_most(facts, name), MOST_EXPERTS) if name else 0
     key = "moe_shared_expert_intermediate_size"
     return count * (facts.integer(key) if facts.has(key) else expert_length(facts)) if count else 0
 

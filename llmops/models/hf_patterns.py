@@ -56,7 +56,9 @@ def patterns(facts: ConfigFacts, key: str, items: Iterable[str]) -> Patterns:
         if item == "Linear":
             everything = True
         elif item.startswith("re:") or "*" in item:
-            opened += [_fragments(one) for one in _alternatives(item.removeprefix("re:"))]
+            found = [_fragments(one) for one in _alternatives(item.removeprefix("re:"))]
+            everything = everything or () in found
+            opened += found
         else:
             names.add(_canonical(_CLASSES.get(_class_part(item), item)))
     return Patterns(frozenset(names), tuple(opened), everything)

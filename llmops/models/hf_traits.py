@@ -59,7 +59,10 @@ _FEED_FORWARD = Traits(mlp="feed_forward")
 _GPT = Traits(norm_bias=True, qkv_bias=True, o_bias=True, mlp_bias=True, gated=False)
 
 TRAITS: Mapping[str, Traits] = {
-    **dict.fromkeys(("arcee", "nemotron"), Traits(qkv_bias="attention_bias", mlp_bias="mlp_bias", gated=False)),
+    "arcee": Traits(qkv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias", gated=False),
+    "nemotron": Traits(
+        norm_bias=True, qkv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias", gated=False
+    ),
     **dict.fromkeys(
         ("gemma", "helium", "mistral", "ministral", "ministral3", "mixtral", "phi3", "granitemoe", "solar_open"), _PLAIN
     ),
