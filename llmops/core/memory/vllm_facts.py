@@ -108,8 +108,8 @@ STATE_PREFIX_CACHING = Timeline(
 CHUNKED_STATE_KINDS: Timeline[tuple[str, ...]] = Timeline(
     (
         Since(FIRST, ("mamba", "mamba2", "short_convolution", "gated_delta", "kimi_delta"), "no mode align before"),
-        Since(_at(0, 15, 0), ("mamba", "mamba2", "short_convolution"), "vllm/config/cache.py: mamba_cache_mode align"),
-        Since(_at(0, 31, 0), (), "vllm/config/cache.py: mode all is gone"),
+        Since(_at(0, 15, 0), ("mamba", "mamba2"), "vllm/model_executor/models: SupportsMambaPrefixCaching"),
+        Since(_at(0, 28, 0), (), "vllm/model_executor/models/config.py: mode align unless asked otherwise"),
     )
 )
 # Kinds of states that keep one more block, for a checkpoint within a prefill, when prefixes are cached.
