@@ -87,7 +87,7 @@ def chosen_context_tokens(served: Served | None, applied: Plan | None) -> int | 
 
 
 def _advice(problem: Problem, kept: Plan) -> tuple[str, ...]:
-    """Limits of the policy that it breaks by now, where a new plan would have other numbers."""
+    """Limits of the policy that it breaks by now and that a new plan, with what is given, would not break."""
     lines = violations(problem, kept)
     if not lines:
         return ()
@@ -95,9 +95,8 @@ def _advice(problem: Problem, kept: Plan) -> tuple[str, ...]:
         afresh = size(problem)
     except DoesNotFit:
         return ()
-    if (afresh.slots, afresh.batch_tokens) == (kept.slots, kept.batch_tokens):
-        return ()
-    return tuple(f"{line}; `llmops tune --apply --replan` computes afresh" for line in lines)
+    still = violations(problem, afresh)
+    return tuple(f"{line}; `llmops tune --apply --replan` computes afresh" for line in lines if line not in still)
 
 
 def _same_model(applied: Plan, problem: Problem) -> bool:

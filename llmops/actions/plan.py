@@ -16,7 +16,7 @@ from llmops.actions.subject import (
     find_subject,
     is_described,
 )
-from llmops.actions.together import load_more
+from llmops.actions.together import load_more, with_reason
 from llmops.core.fitting import short_by_bytes
 from llmops.core.hardware import Gpu, Hardware
 from llmops.core.model import ModelSpec
@@ -76,7 +76,7 @@ def make_plan(host: Host, request: PlanRequest, *, progress: Callable[[str], Non
     if kept is None:
         plan = load_more(problem, _sized(host, request, found, problem), found.models, found.memory)
         return _planned(found, plan, (*warnings, *_shorter_requests(found, plan)))
-    planned = _planned(found, kept.plan, warnings)
+    planned = _planned(found, with_reason(kept.plan, found.models), warnings)
     return replace(planned, kept=kept.reason, changes_nothing=kept.is_users_own)
 
 

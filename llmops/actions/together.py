@@ -60,7 +60,13 @@ def load_more(problem: Problem, plan: Plan, models: Models, memory: Callable[[in
         if _serves(larger) != _serves(plan):
             break
         plan = larger
-    return plan if known == 1 else replace(plan, reasons=(*plan.reasons, _reason(plan, models)))
+    return with_reason(plan, models)
+
+
+def with_reason(plan: Plan, models: Models) -> Plan:
+    """The plan with the reason for how many models may be in memory at once, where there are several."""
+    several = len(models.chat) + len(models.companions) > 1
+    return replace(plan, reasons=(*plan.reasons, _reason(plan, models))) if several else plan
 
 
 def _serves(plan: Plan) -> tuple[int, int, str, str]:

@@ -112,7 +112,10 @@ def _is_here(process: ProcessInfo, own: frozenset[str]) -> bool:
 
 
 def _is_owned(process: ProcessInfo, parent: ProcessInfo | None) -> bool:
-    names = {PurePosixPath(word).name for word in (*parent.argv[:1], parent.executable or "")} if parent else set()
+    """Whether another program started it for itself; `python3 .../ollama serve` is how a script's name shows up."""
+    words = parent.argv if parent else ()
+    scripts = words[1:2] if words[2:3] == ("serve",) else ()
+    names = {PurePosixPath(word).name for word in (*words[:1], *scripts, parent.executable or "" if parent else "")}
     return bool(names & _OWNERS) or "/ollama/" in (process.executable or "")
 
 

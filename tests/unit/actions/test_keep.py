@@ -74,6 +74,18 @@ def test_slower_than_predicted_is_said_but_changes_nothing() -> None:
     assert any("--replan" in line for line in kept.plan.warnings)
 
 
+def test_a_limit_that_a_new_plan_breaks_too_is_no_reason_for_one() -> None:
+    """Slots that are given stay, whatever else a new plan would change."""
+    load = replace(DEFAULTS[WorkloadKind.CHAT], users=20)
+    given = replace(problem(cpu_host(64 * GIB), load), fixed=Fixed(slots=2))
+    first = size(given)
+    other = replace(first, batch_tokens=first.batch_tokens * 4, ubatch_tokens=first.ubatch_tokens)
+    kept = keep_applied(other, Fixed(slots=2), given)
+    assert kept is not None
+    assert kept.plan.wait_probability > kept.plan.policy.wait_probability
+    assert not any("of requests wait; the limit is" in line for line in kept.plan.warnings)
+
+
 def users_own(**changes: object) -> Served:
     values = Fixed(slots=8, context_tokens=8_192, batch_tokens=2_048, ubatch_tokens=512, prompt_cache_bytes=0)
     return Served(replace(values, **changes), context_was_chosen=True)  # type: ignore[arg-type]

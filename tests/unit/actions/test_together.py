@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from llmops.actions.together import load_more, memory_of
+from llmops.actions.keep import keep_applied
+from llmops.actions.together import load_more, memory_of, with_reason
 from llmops.core.documents import plan_document, plan_from_document
 from llmops.core.hardware import Hardware
 from llmops.core.memory.budget import PARTS
@@ -59,6 +60,17 @@ def test_as_many_as_fit(gibibytes: int, count: int) -> None:
     assert plan.loaded_models == count
     assert all(budget.free_bytes >= 0 for budget in plan.budgets)
     assert any(reason.quantity == "loaded_models" and reason.value == str(count) for reason in plan.reasons)
+
+
+def test_a_plan_that_is_kept_says_it_too() -> None:
+    hardware, models = cpu_host(96 * GIB, cores=16), Models((LARGE, SMALL))
+    plan = planned(96 * GIB, LARGE, SMALL)
+    wanted = problem(hardware, models)
+    together = replace(wanted, memory=memory_of(ENGINE, hardware, models, None, 2), loaded_models=2)
+    kept = keep_applied(plan, wanted.fixed, together)
+    assert kept is not None
+    said = with_reason(kept.plan, models)
+    assert [reason.value for reason in said.reasons if reason.quantity == "loaded_models"] == ["2"]
 
 
 def test_a_model_for_embeddings_counts() -> None:

@@ -81,6 +81,8 @@ def test_processes_outside_units_and_children_of_others() -> None:
         process(20, "/home/me/llama-server", "-m", "/m.gguf", group="/user.slice/user-1000.slice/session-2.scope"),
         process(30, "/usr/bin/ollama", "serve"),
         process(31, "/usr/lib/ollama/llama-server", "--model", "/blob", parent=30),
+        process(32, "/usr/bin/python3", "/home/me/bin/ollama", "serve"),
+        process(33, "/home/me/lib/llama-server", "--model", "/blob", parent=32),
         process(40, "/home/me/llama-server", "--models-dir", "/m", group="/user.slice"),
         process(41, "/home/me/llama-server", "-m", "/m/one.gguf", parent=40, group="/user.slice"),
         process(50, "/usr/bin/vim", "llama-server"),
