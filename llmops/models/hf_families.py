@@ -64,7 +64,10 @@ _DECODERS = (
     "nemotron", "olmo", "olmo2", "olmoe", "opt", "persimmon", "phi", "qwen3_vl_moe_text",
     "qwen3_vl_text", "sarvam_moe", "seed_oss", "solar_open", "stablelm", "starcoder2",
 )  # fmt: skip
-_QWENS = ("qwen2", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_moe", "qwen2_vl", "qwen2_vl_text", "qwen3", "qwen3_moe")
+_QWENS = (
+    "qwen2", "qwen2_5_omni_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_moe", "qwen2_vl", "qwen2_vl_text", "qwen3",
+    "qwen3_moe", "qwen3_omni_moe_text",
+)  # fmt: skip
 _LATENT = (
     "deepseek_v2", "deepseek_v3", "deepseek_vl_v2", "glm4_moe_lite", "kimi_k2", "mistral4", "pangu_ultra_moe",
     "sarvam_mla",
@@ -79,7 +82,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(_QWENS, Decoder(window_when_switched_on, QWEN_NOTE)),
     **dict.fromkeys(_LATENT, latent),
     **dict.fromkeys(_ENCODERS, encoder),
-    **dict.fromkeys(("phi3", "phi4_multimodal", "phimoe"), Decoder(note=PHI_NOTE)),
+    **dict.fromkeys(("phi3", "phi4_multimodal", "phi4mm", "phimoe"), Decoder(note=PHI_NOTE)),
     **dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), latent_with_indexer),
     **dict.fromkeys(("falcon", "gpt_bigcode"), one_or_all),
     **dict.fromkeys(("dbrx", "mpt"), nested_heads),

@@ -15,6 +15,7 @@ from llmops.models.hf_config import ConfigFacts
 MOST_PATTERNS = 65_536
 MOST_OPEN_PATTERNS = 256
 MOST_LENGTH = 512
+MOST_PARTS = 32  # real names have at most ten
 # Names of the same part in different families and exporters.
 _SAME = (("shared_experts", "shared_expert"), ("block_sparse_moe", "mlp"), ("feed_forward", "mlp"))
 _OUTER = ("model.", "language_model.")
@@ -35,7 +36,7 @@ class Patterns:
         if self.everything:
             return True
         name = _canonical(module)
-        parts = name.split(".")
+        parts = name.split(".")[:MOST_PARTS] if self.names else ()
         if any(".".join(parts[i:j]) in self.names for i in range(len(parts)) for j in range(i + 1, len(parts) + 1)):
             return True
         return any(_contains(name, fragments) for fragments in self.open_patterns)
