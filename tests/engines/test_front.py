@@ -336,3 +336,27 @@ def test_ollama_sees_a_local_name_and_its_clients_both_forms_of_error(tmp_path: 
     assert native.document["error"].startswith("server busy, please try again")
     assert compatible.document["error"]["type"] == "api_error"
     assert compatible.document["error"]["message"] == native.document["error"]
+
+
+def test_a_request_larger_than_the_buffer_is_passed_whole_and_keeps_its_place(tmp_path: Path) -> None:
+    """What docs/how-to/front.md says of prompts above 256 KiB."""
+    engine = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Loopback)
+    threading.Thread(target=engine.serve_forever, daemon=True).start()
+    with front_before(f"http://127.0.0.1:{engine.server_address[1]}", tmp_path, engine="ollama") as front:
+        _Loopback.slow.set()
+        for words in (60_000, 2_000_000):
+            assert ask(connected(front), CHAT, chat("word " * words, 1)).status == 200
+        _Loopback.slow.clear()
+        running = [begin(front, 1) for _ in range(SLOTS)]
+        until(lambda: load(front) == (SLOTS, 0), "both to be served")
+        large = begin(front, 1, words=60_000)
+        until(lambda: load(front) == (SLOTS, 1), "the large one to wait")
+        large.close()
+        time.sleep(1)
+        assert load(front) == (SLOTS, 1), "it is not noticed"
+        _Loopback.slow.set()
+        until(lambda: load(front) == (0, 0), "its turn to pass")
+        for connection in running:
+            assert connection.getresponse().status == 200
+            connection.close()
+    engine.shutdown()
