@@ -58,6 +58,9 @@ _GEMMA3 = Traits(norms=4, qk_norm="head")
 _FEED_FORWARD = Traits(mlp="feed_forward")
 _GPT = Traits(norm_bias=True, qkv_bias=True, o_bias=True, mlp_bias=True, gated=False)
 
+_QWEN2_NAMES = ("qwen2", "qwen2_5_omni_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_vl", "qwen2_vl_text")
+_HEAD_NORM_NAMES = ("mellum", "qwen3", "qwen3_moe", "qwen3_omni_moe_text", "qwen3_vl_moe_text", "qwen3_vl_text")
+
 TRAITS: Mapping[str, Traits] = {
     "arcee": Traits(qkv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias", gated=False),
     "nemotron": Traits(
@@ -68,8 +71,8 @@ TRAITS: Mapping[str, Traits] = {
     ),
     **dict.fromkeys(("granite", "llama", "internlm2", "minicpm", "deepseek"), _LLAMA),
     **dict.fromkeys(("ernie4_5", "smollm3"), Traits(qkv_bias="use_bias", o_bias="use_bias")),
-    **dict.fromkeys(("qwen2", "qwen2_5_omni_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_vl", "qwen2_vl_text"), _QWEN2),
-    **dict.fromkeys(("mellum", "qwen3", "qwen3_moe", "qwen3_omni_moe_text", "qwen3_vl_moe_text", "qwen3_vl_text"), _HEAD_NORM),
+    **dict.fromkeys(_QWEN2_NAMES, _QWEN2),
+    **dict.fromkeys(_HEAD_NORM_NAMES, _HEAD_NORM),
     **dict.fromkeys(("qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"),
                     Traits(qk_norm="head", gate="doubled", shared_gate=True)),
     **dict.fromkeys(("deepseek_v2", "mistral4", "minicpm3", "sarvam_mla"), _PLAIN),
