@@ -173,7 +173,7 @@ def _shape(problem: Problem, slots: int, context_tokens: int) -> Shape:
         repack=fixed.repack is not False,
         prompt_cache_bytes=fixed.prompt_cache_bytes or 0,
         context_checkpoints=fixed.context_checkpoints or 0,
-        gpu_layers=problem.model.layers + 1 if problem.on_gpu else None,
+        gpu_layers=problem.model.layers + problem.model.draft_layers + 1 if problem.on_gpu else None,
         gpu_memory_utilization=fixed.gpu_memory_utilization or choices.gpu_memory_utilization,
         kv_memory_bytes=fixed.kv_memory_bytes,
         tensor_parallel=fixed.tensor_parallel or 1,

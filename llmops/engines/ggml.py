@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from llmops.core.errors import UsageError
+from llmops.core.memory.ggml_cache import refuses_cache_types
 from llmops.core.memory.ggml_settings import GgmlSettings
-from llmops.core.plan import Shape
+from llmops.core.model import ModelSpec
+from llmops.core.plan import Fixed, Shape
+from llmops.core.version import Version
 
 
 def ggml_settings(shape: Shape, cpu_flags: tuple[str, ...]) -> GgmlSettings:
@@ -25,3 +29,14 @@ def ggml_settings(shape: Shape, cpu_flags: tuple[str, ...]) -> GgmlSettings:
         repack=shape.repack,
         cpu_flags=cpu_flags,
     )
+
+
+def require_one_cache_type(model: ModelSpec, build: Version | None, fixed: Fixed) -> None:
+    """Raise UsageError where the user's two cache types differ and this build has one for a compressed cache."""
+    key, value = fixed.cache_type_k or "f16", fixed.cache_type_v or "f16"
+    if refuses_cache_types(model, key, value, build):
+        raise UsageError(
+            f"{model.reference} keeps keys and values in one compressed vector, which is stored in one type, not in"
+            f" {key} and {value}",
+            hint=f"give --cache-type-k {key} --cache-type-v {key}, or neither",
+        )

@@ -57,6 +57,7 @@ def weigh(tensors: Iterable[Tensor], layers: int, experts: int, experts_used: in
     embedding = by_name.get(EMBEDDING)
     read_bytes = sum(group.stored_bytes for group in groups if group.role in ("repeating", "output")) - idle_bytes
     parameters = sum(group.elements for group in groups)
+    idle_elements += sum(group.elements for group in groups if group.role == "draft")
     return Weights(
         groups=groups,
         parameters=parameters,

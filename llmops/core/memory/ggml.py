@@ -66,13 +66,18 @@ def budgets(
     Cards that share the host's memory are part of the host's budget.
     """
     used = hardware.gpus if settings.gpu_layers is None or settings.gpu_layers > 0 else ()
-    placement = place_layers(model.layers, settings.gpu_layers, tuple(card_free_bytes(gpu) for gpu in used))
-    demand = Demand(model, settings, build, placement)
+    demand = Demand(model, settings, build, placed(model, settings, tuple(card_free_bytes(gpu) for gpu in used)))
     cards = tuple((gpu, card_budget(gpu, position, demand)) for position, gpu in enumerate(used))
     shared = tuple(budget for gpu, budget in cards if gpu.unified)
     own = tuple(budget for gpu, budget in cards if not gpu.unified)
     held = sum(gpu.held_by_engine_bytes for gpu, _ in cards if gpu.unified)
     return (host_budget(hardware, demand, shared, held), *own)
+
+
+def placed(model: ModelSpec, settings: GgmlSettings, free_bytes: tuple[int, ...]) -> Placement:
+    """The devices of the main model's layers; the split counts draft layers too, between them and the output layer."""
+    everything = place_layers(model.layers + model.draft_layers, settings.gpu_layers, free_bytes)
+    return Placement(everything.layers[: model.layers], everything.output)
 
 
 def card_free_bytes(gpu: Gpu) -> int:

@@ -25,6 +25,7 @@ from llmops.engines.base import (
     Setting,
 )
 from llmops.engines.converted import as_converted, require_converted
+from llmops.engines.ggml import require_one_cache_type
 from llmops.engines.llama_server import detect as detection
 from llmops.engines.llama_server.checks import checks
 from llmops.engines.llama_server.command import build
@@ -69,7 +70,8 @@ class LlamaServer:
         return memory_model(hardware, model, version, draft)
 
     def choices(self, hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Choices:
-        """Those of the policy."""
+        """Those of the policy; UsageError for two cache types where the model's cache has one."""
+        require_one_cache_type(model, version, fixed)
         return Choices()
 
     def uses_cards(self, hardware: Hardware, installation: Installation, fixed: Fixed) -> bool:

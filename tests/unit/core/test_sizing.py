@@ -135,6 +135,17 @@ class TestOneOrTwoSlots:
         assert size(problem(one_card(), replace(CHAT, users=1))).slots == 1
 
 
+class TestLayersOnCards:
+    def test_all_of_them_and_the_output(self) -> None:
+        asked = problem(one_card())
+        assert size(asked).gpu_layers == asked.model.layers + 1
+
+    def test_layers_that_only_guess_are_counted_by_the_engine_too(self) -> None:
+        asked = problem(one_card())
+        drafted = replace(asked, model=replace(asked.model, draft_layers=2))
+        assert size(drafted).gpu_layers == asked.model.layers + 3
+
+
 class TestAskedForTheImpossible:
     def test_more_slots_than_the_engine_has(self) -> None:
         with pytest.raises(UsageError, match="at most 256"):

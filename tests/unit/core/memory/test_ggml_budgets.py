@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from llmops.core.errors import UnreadableInput
 from llmops.core.hardware import Gpu, Hardware, Memory
 from llmops.core.memory.budget import PARTS, MemoryBudget
-from llmops.core.memory.ggml import budgets
+from llmops.core.memory.ggml import budgets, placed
 from llmops.core.memory.ggml_cache import checkpoints_bytes, total_cache_bytes
 from llmops.core.memory.ggml_compute import compute_bytes, output_bytes
 from llmops.core.memory.ggml_resident import copies_bytes, resident_bytes
@@ -236,3 +236,13 @@ def test_more_slots_and_tokens_never_leave_more_free(slots: int, tokens: int) ->
     for other in (replace(settings, slots=slots + 1), replace(settings, context_tokens_per_slot=tokens + 256)):
         pairs = zip(budgets(hardware, QWEN_8B, settings), budgets(hardware, QWEN_8B, other), strict=True)
         assert all(after.free_bytes <= before.free_bytes + 20 * MIB for before, after in pairs)
+
+
+def test_draft_layers_count_among_the_layers_on_cards_and_hold_nothing_there() -> None:
+    """src/llama-model.cpp splits all blocks of the file: 10 of 36 + 1 and the output are 8 layers of the model."""
+    drafted = replace(QWEN_8B, draft_layers=1)
+    on_card = placed(drafted, replace(SETTINGS, gpu_layers=10), (20 * GIB,))
+    assert on_card.layers.count(0) == 8
+    assert len(on_card.layers) == 36
+    assert HOST not in placed(drafted, replace(SETTINGS, gpu_layers=38), (20 * GIB,)).layers
+    assert placed(drafted, replace(SETTINGS, gpu_layers=37), (20 * GIB,)).layers.count(HOST) == 1
