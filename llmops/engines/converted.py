@@ -19,7 +19,10 @@ def as_converted(model: ModelSpec) -> tuple[ModelSpec, tuple[str, ...]]:
         return model, ()
     if model.quantization_method in _KEPT:
         return model, (f"{model.reference} is sized as if converted to GGUF, its {model.quantization} weights kept",)
-    tensors = tuple(_in_16_bits(group) for group in model.tensors)
+    # Packed values count as fewer elements, and scales as some more, than the matrices that they stand for.
+    counted = sum(group.elements for group in model.tensors)
+    share = model.parameters / counted if counted else 1.0
+    tensors = tuple(_in_16_bits(group, share) for group in model.tensors)
     weights = model.parameters * _BYTES
     input_bytes = sum(group.stored_bytes for group in tensors if group.role == "input")
     active = model.active_parameters * _BYTES
@@ -35,9 +38,11 @@ def as_converted(model: ModelSpec) -> tuple[ModelSpec, tuple[str, ...]]:
     return converted, (said,)
 
 
-def _in_16_bits(group: TensorGroup) -> TensorGroup:
-    stored = group.elements * _BYTES
-    return replace(group, storage_type="F16", stored_bytes=stored, matrix_bytes=stored if group.matrix_bytes else 0)
+def _in_16_bits(group: TensorGroup, share: float) -> TensorGroup:
+    elements = round(group.elements * share)
+    stored = elements * _BYTES
+    matrix = stored if group.matrix_bytes else 0
+    return replace(group, storage_type="F16", elements=elements, stored_bytes=stored, matrix_bytes=matrix)
 
 
 def require_converted(engine: str, model: ModelSpec | None) -> None:

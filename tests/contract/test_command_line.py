@@ -19,7 +19,7 @@ from llmops.cli import hosts
 from llmops.cli.application import COMMANDS, application
 from llmops.cli.option_table import CONFIGURABLE, PLANNING
 from llmops.core import errors
-from tests.unit.cli.machine import Machine, model_file
+from tests.unit.cli.machine import Machine, checkpoint, model_file
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs/reference"
@@ -142,6 +142,31 @@ def test_data_has_its_documented_shape(
     validate(envelope, "envelope")
     validate(envelope["data"], definition)
     assert (result.exit_code, envelope["exit_code"], envelope["command"]) == (exit_code, exit_code, words[0])
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code"),
+    [
+        (("plan", "--gpu", "RTX 4090:24GiB:24GiB:8.9:1008GB/s", "--explain"), 0),
+        (("plan", *("--gpu", "Card:24GiB") * 2, "--tensor-parallel", "2", "--enable-prefix-caching", "--ram", "32GiB"), 0),
+        (("size", "--kv-memory", "1GiB", "--slots", "2", "--context", "4096", "--enforce-eager"), 0),
+        (("size", "--kv-memory", "1GiB", "--slots", "200", "--context", "16384"), 4),
+        (("size", "--no-gpu", "--kv-memory", "1GiB", "--ram", "32GiB", "--slots", "2", "--context", "4096"), 0),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_data_for_vllm_has_its_documented_shape(
+    machine: Machine, tmp_path: Path, words: tuple[str, ...], exit_code: int
+) -> None:
+    common = ("--engine", "vllm", "--engine-version", "0.33.0", "--model", str(checkpoint(tmp_path)))
+    result = invoke(*words, *common, "--output", "json")
+    envelope = json.loads(result.stdout)
+    validate(envelope, "envelope")
+    validate(envelope["data"], "planned")
+    assert (result.exit_code, envelope["exit_code"]) == (exit_code, exit_code)
+    paged = [row for row in envelope["data"]["budget"] if "cache_tokens" in row]
+    assert paged, "the pool is shown"
+    assert all(row["usable_cache_tokens"] < row["cache_tokens"] for row in paged)
 
 
 @pytest.mark.parametrize("words", [("plan", "--users", "0"), ("nonsense",), ("plan",), ("verify",), ("rollback",)])

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.size_answer import make_checkpoint
+from llmops.actions.plan import PlanRequest, make_plan
 from llmops.core.documents import hardware_from_document, plan_document
 from llmops.core.errors import DoesNotFit
 from llmops.core.hardware import Hardware
@@ -23,6 +25,7 @@ from llmops.core.throughput import predict_rates
 from llmops.core.workload import DEFAULTS, Workload, WorkloadKind
 from llmops.engines import engine_named
 from llmops.engines.base import InForce, Installation
+from llmops.host.local import LocalHost
 from tests.unit.core.example_models import eight_billion_16_bit
 
 HERE = Path(__file__).parent
@@ -87,6 +90,28 @@ def test_the_drop_in_is_the_recorded_one(machine: str) -> None:
     in_force = InForce(user_arguments=UNIT_WORDS, configured_arguments=UNIT_WORDS)
     (file,) = engine_named("llama-server").files(plan, INSTALLED, in_force)
     compare(HERE / machine / "llama-server-8b-4-bit" / "zz-llmops.conf", file.content)
+
+
+@pytest.mark.parametrize("kind", [WorkloadKind.CHAT, WorkloadKind.AGENT], ids=lambda kind: kind.value)
+@pytest.mark.parametrize("machine", ["one-24-gb-card", "one-80-gb-card"])
+def test_the_plan_for_vllm_is_the_recorded_one(machine: str, kind: WorkloadKind, tmp_path: Path) -> None:
+    directory = make_checkpoint(tmp_path / "checkpoint")
+    request = PlanRequest(
+        workload=DEFAULTS[kind],
+        policy=Policy(),
+        fixed=Fixed(),
+        engine="vllm",
+        engine_version="0.33.0",
+        models=(str(directory),),
+        hardware=hardware_of(machine),
+    )
+    planned = make_plan(LocalHost(), request, progress=lambda _text: None)
+    words = [(row.name, row.value) for row in planned.engine.settings(planned.plan, planned.installation)]
+    arguments = ("MODEL", *(word for pair in words[1:] for word in pair if word is not None))
+    document = plan_document(planned.plan, arguments=arguments)
+    rounded = {key: round(value, 3) if isinstance(value, float) else value for key, value in document["plan"].items()}
+    found = {"plan": rounded, "budget": document["budget"], "warnings": document["warnings"]}
+    compare(HERE / machine / "vllm-8b-16-bit" / f"{kind.value}.json", json.dumps(found, indent=1) + "\n")
 
 
 def compare(path: Path, text: str) -> None:

