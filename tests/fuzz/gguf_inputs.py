@@ -44,13 +44,18 @@ TEXTS = (b"", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\xf0\x9f\x98\x80" * 9, b"\x
          b"a" * 64, b"\xe2\x80\xae", b"split.count")  # fmt: skip
 HOLES = (1 << 24, 1 << 24, 0, 1 << 12, 1 << 40, 1 << 24, 1 << 24)
 WINDOWED = ("gemma3", "llama4", "exaone4", "gpt-oss", "granite_swa", "llama", "qwen3moe")
-UNKNOWN = ("clip", "mamba", "x\x1b[2J", "", "\u202e", "general")
-ARCHITECTURES = (*WINDOWED, *sorted(RULES), *UNKNOWN * 2, *WINDOWED)
+OTHER_MEMORIES = ("deepseek2", "glm-dsa", "gemma4", "qwen35", "nemotron_h", "lfm2", "kimi-linear", "mamba2", "rwkv7")
+UNKNOWN = ("clip", "deepseek4", "x\x1b[2J", "", "\u202e", "general")
+ARCHITECTURES = (*WINDOWED, *sorted(RULES), *UNKNOWN * 2, *WINDOWED, *OTHER_MEMORIES * 2)
 OWN_KEYS = (
     "block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count",
     "attention.head_count_kv", "attention.key_length", "attention.value_length", "attention.key_length_swa",
     "attention.value_length_swa", "attention.sliding_window", "attention.sliding_window_pattern", "expert_count",
-    "expert_used_count", "expert_feed_forward_length", "nextn_predict_layers",
+    "expert_used_count", "expert_feed_forward_length", "nextn_predict_layers", "attention.key_length_mla",
+    "attention.value_length_mla", "attention.indexer.key_length", "attention.indexer.types", "attention.indexer.top_k",
+    "attention.shared_kv_layers", "attention.recurrent_layers", "full_attention_interval", "leading_dense_block_count",
+    "ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.group_count", "kda.head_dim", "shortconv.l_cache",
+    "wkv.head_size", "token_shift_count",
 )  # fmt: skip
 OTHER_KEYS = (
     "general.alignment", "general.architecture", "general.file_type", "general.name", "general.type", "split.count",
