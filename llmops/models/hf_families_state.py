@@ -117,7 +117,7 @@ def mamba2_inner(facts: ConfigFacts) -> int:
     if facts.has("mamba_d_ssm"):
         return facts.integer("mamba_d_ssm", least=1)
     length = _first(facts, "mamba_d_head", "mamba_head_dim", "mamba_headdim")
-    if facts.find(length)[1] not in {None, "auto"}:
+    if facts.find(length)[1] not in (None, "auto"):
         return mamba2_heads(facts) * bounded(facts, length, most=MOST_HEAD_LENGTH)
     return bounded(facts, _first(facts, "mamba_expand", "expand"), 2, most=64) * facts.integer("hidden_size", least=1)
 

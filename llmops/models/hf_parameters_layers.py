@@ -162,7 +162,7 @@ def _mamba(place: Place) -> Iterator[Weight]:
     facts, hidden, inner = place.facts, place.hidden, mamba_inner(place.facts)
     states = facts.integer("mamba_d_state", facts.integer("state_size", 16), least=1)
     given = facts.find("mamba_dt_rank")[1] or facts.find("time_step_rank")[1]
-    rank = -(-hidden // 16) if given in {None, "auto"} else facts.whole_number("mamba_dt_rank", given, 1)
+    rank = -(-hidden // 16) if given in (None, "auto") else facts.whole_number("mamba_dt_rank", given, 1)
     kernel = facts.integer("mamba_d_conv", facts.integer("conv_kernel", 4), least=1)
     yield from place.matrix("mamba.in_proj", "state", 2 * inner, hidden)
     yield from place.matrix("mamba.x_proj", "state", rank + 2 * states, inner)

@@ -38,7 +38,7 @@ def integers(part: ConfigFacts) -> Quantization:
     method = (part.text("quant_method") or "").lower()
     bits = _bits(part, part.integer("bits", part.integer("w_bit", 4)))
     group = part.find("group_size")[1] if part.has("group_size") else part.find("q_group_size")[1]
-    columns = 0 if group in {None, -1} else part.whole_number("group_size", group, 1)
+    columns = 0 if group in (None, -1) else part.whole_number("group_size", group, 1)
     default = packed_integers(bits, columns)
     rules: list[Rule] = []
     ignored = [*(item for key in SKIP_KEYS for item in part.texts(key) or ())]

@@ -353,6 +353,7 @@ def test_an_unknown_family_is_refused_with_what_was_found() -> None:
         ("bamba", {**MAMBA2, "attn_layer_indices": list(range(10_000))}),
         ("bailing_hybrid", {"layer_group_size": 3, "kv_lora_rank": 8, "qk_rope_head_dim": 8}),
         ("kimi_linear", {"linear_attn_config": {"num_heads": 8}}),
+        ("bamba", {**MAMBA2, "mamba_d_head": [], "attn_layer_indices": [2]}),
         ("qwen3_5_text", {"full_attention_interval": 0}),
         ("mamba", {"state_size": 65_536, "intermediate_size": 2**31 - 1, "conv_kernel": 4}),
     ],

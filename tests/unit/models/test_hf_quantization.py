@@ -275,6 +275,7 @@ def test_an_encoder_of_an_unknown_kind_is_estimated_and_named() -> None:
         {"quant_method": "awq", "bits": 5},
         {"quant_method": "awq", "bits": 4, "group_size": 0},
         {"quant_method": "gptq", "bits": 4, "group_size": "wide"},
+        {"quant_method": "gptq", "bits": 4, "group_size": []},
         {"quant_method": "gptq", "bits": 4, "dynamic": {str(number): {} for number in range(1000)}},
         {"quant_method": "compressed-tensors", "config_groups": {"a": 7}},
         {"quant_method": "compressed-tensors", **group(num_bits=4, strategy="group")},
