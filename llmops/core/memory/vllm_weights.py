@@ -34,27 +34,32 @@ def card_weights(model: ModelSpec, settings: VllmSettings, stage: int) -> Span:
     copied = _copied_bytes(model, settings) if ranks > 1 else 0
     if copied:
         why += "; some projections are whole on every card"
-    drafted = settings.draft_layers * share // max(model.layers, 1)
+    drafted = (_role_bytes(model, "draft") or share // max(model.layers, 1)) * bool(settings.draft_layers)
     most = int((share + drafted) * high) // ranks + copied + LOADED_EXTRA_BYTES
     return int(share * low) // ranks, most, why
 
 
 def stage_bytes(model: ModelSpec, settings: VllmSettings, stage: int) -> int:
-    """Weights of one pipeline stage: its layers, embeddings and encoders on the first, the output on the last."""
+    """Weights of one pipeline stage: its layers, embeddings and encoders on the first, the output on the last.
+
+    Layers that only guess next tokens stay in the file.
+    """
     stages = settings.pipeline_parallel
+    served = model.weights_bytes - _role_bytes(model, "draft")
     if stages == 1:
-        return model.weights_bytes
-    roles = {"input": 0, "output": 0, "other": 0, "repeating": 0}
-    for group in model.tensors:
-        roles[group.role if group.role in roles else "other"] += group.stored_bytes
-    outside = roles["input"] + roles["output"] + roles["other"]
-    repeating = model.weights_bytes - outside
-    own = repeating * stage_layers(model.layers, stages)[stage] // model.layers
+        return served
+    inputs, outputs = _role_bytes(model, "input"), _role_bytes(model, "output")
+    first = inputs + _role_bytes(model, "other", "encoder")
+    own = (served - first - outputs) * stage_layers(model.layers, stages)[stage] // model.layers
     if stage == 0:
-        own += roles["input"] + roles["other"]
+        own += first
     if stage == stages - 1:
-        own += roles["input"] if model.tied_output else roles["output"]
+        own += inputs if model.tied_output else outputs
     return own
+
+
+def _role_bytes(model: ModelSpec, *roles: str) -> int:
+    return sum(group.stored_bytes for group in model.tensors if group.role in roles)
 
 
 def _copied_bytes(model: ModelSpec, settings: VllmSettings) -> int:

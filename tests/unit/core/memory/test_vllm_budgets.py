@@ -137,6 +137,14 @@ def test_stages_share_layers_and_hold_their_own_ends() -> None:
     assert stage_bytes(tied, settings, 1) == 7_500_000_000
 
 
+def test_layers_that_guess_next_tokens_are_loaded_only_for_that() -> None:
+    groups = (TensorGroup("draft", "bf16", 1, 0, 10**9, 10**9), TensorGroup("repeating", "bf16", 1, 0, 15 * 10**9, 0))
+    served = replace(SERVED, tensors=groups)
+    plain, drafting = (card_weights(served, replace(SETTINGS, draft_layers=layers), 0) for layers in (0, 1))
+    assert plain[1] == int(15 * 10**9 * 1.01) + 64 * MIB
+    assert drafting[1] == int(16 * 10**9 * 1.01) + 64 * MIB
+
+
 def test_weights_computed_for_a_quantised_checkpoint_are_a_wide_range() -> None:
     computed = replace(SERVED, weights_basis="config", quantization_method="fp8")
     low, high, why = card_weights(computed, SETTINGS, 0)
