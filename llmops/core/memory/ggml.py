@@ -76,8 +76,9 @@ def budgets(
 
 def placed(model: ModelSpec, settings: GgmlSettings, free_bytes: tuple[int, ...]) -> Placement:
     """The devices of the main model's layers; the split counts draft layers too, between them and the output layer."""
-    everything = place_layers(model.layers + model.draft_layers, settings.gpu_layers, free_bytes)
-    return Placement(everything.layers[: model.layers], everything.output)
+    layers = model.layers + model.draft_layers
+    everything = place_layers(layers, settings.gpu_layers, free_bytes, settings.tensor_split)
+    return Placement(everything.layers[: model.layers], everything.output, settings.cpu_expert_layers)
 
 
 def card_free_bytes(gpu: Gpu) -> int:
@@ -143,8 +144,8 @@ def card_budget(gpu: Gpu, position: int, demand: Demand) -> MemoryBudget:
 def card_compute(demand: Demand) -> int:
     """The compute buffer of one card: more for several that hold everything, and for matrices that the host keeps."""
     devices = {*demand.placement.layers, demand.placement.output}
-    copied = largest_matrix_bytes(demand.model) if demand.placement.uses_host_layers else 0
-    in_turn = HOST not in devices and len(devices) > 1
+    copied = largest_matrix_bytes(demand.model) if demand.placement.reads_from_host else 0
+    in_turn = not demand.placement.reads_from_host and len(devices) > 1 and HOST not in devices
     return card_compute_bytes(demand.model, demand.settings, demand.build, in_turn=in_turn, copied_bytes=copied)
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from llmops.core.memory.ggml_altup import layer_of_versions, versions
 from llmops.core.memory.ggml_cache import layer_cells
-from llmops.core.memory.ggml_feed_forward import feed_forward
+from llmops.core.memory.ggml_feed_forward import dense, feed_forward
 from llmops.core.memory.ggml_graph import Graph
 from llmops.core.memory.ggml_inputs import rotates
 from llmops.core.memory.ggml_latent import latent_attention
-from llmops.core.memory.ggml_layers import Scope, attention
-from llmops.core.memory.ggml_recurrence import recurrent
+from llmops.core.memory.ggml_layers import Scope, attention, attention_core, attention_output
+from llmops.core.memory.ggml_recurrence import mamba2_scan, recurrent, scan_output
 from llmops.core.memory.ggml_settings import GgmlSettings, stream_tokens, streams
 from llmops.core.memory.ggml_shapes import LayerKind
 from llmops.core.model import ModelSpec, cache_bytes
+
+# src/models/*.cpp of llama.cpp b11434: no rotary positions at all, or none in the layers with full attention.
+NO_POSITIONS = frozenset({"jamba", "nemotron_h", "nemotron_h_moe", "kimi-linear"})
+NO_POSITIONS_WHEN_FULL = frozenset({"cohere2", "cohere2moe", "llama4", "smallthinker"})
 
 
 def scope_of(graph: Graph, kind: LayerKind, model: ModelSpec, settings: GgmlSettings, tokens: int) -> Scope:
@@ -31,13 +35,24 @@ def scope_of(graph: Graph, kind: LayerKind, model: ModelSpec, settings: GgmlSett
         cells=layer_cells(shared, settings) if shared else stream_tokens(settings),
         streams=streams(settings),
         cell_value_bytes=cache_bytes(256, settings.cache_type_k) / 256,
+        casts_keys=settings.cache_type_k == "f32",
+        casts_values=(settings.cache_type_k if cache is not None and cache.is_latent else settings.cache_type_v)
+        == "f32",
         rotated_keys=cache is not None and not cache.is_latent and rotates(cache.key_length, settings.cache_type_k),
         rotated_values=cache is not None and not cache.is_latent and rotates(cache.value_length, settings.cache_type_v),
         state_floats=state.recurrent_elements if state else 0,
         convolution_floats=state.convolution_elements if state else 0,
         experts_used=model.experts_used,
+        turns=_turns(kind, model),
         weighs_before=model.architecture == "llama4",  # src/llama-graph.cpp, weight_before_ffn
     )
+
+
+def _turns(kind: LayerKind, model: ModelSpec) -> bool:
+    """Whether queries and keys pass a norm or are turned by their position in these layers."""
+    full = kind.cache is not None and kind.cache.window_tokens is None
+    without = model.architecture in NO_POSITIONS or (full and model.architecture in NO_POSITIONS_WHEN_FULL)
+    return not without or "attn_q_norm" in kind.tensors
 
 
 def layer(scope: Scope, state: int, extra: int | None) -> int:
@@ -46,21 +61,31 @@ def layer(scope: Scope, state: int, extra: int | None) -> int:
         return layer_of_versions(scope, state, extra)
     width = scope.embedding
     normed = scope.rows(width, state)
+    if _is_parallel(scope):
+        return _parallel(scope, state, normed)
     mixed = _mix(scope, state, normed)
     if mixed is None:
         part = feed_forward(scope, normed)
         return scope.over(width, part, state) if part is not None else state
-    parallel = scope.has("ffn_down") and not (
-        scope.has("ffn_norm") or scope.has("post_attention_norm") or scope.has("attn_post_norm")
-    )
-    if parallel:
-        part = feed_forward(scope, normed)
-        both = scope.over(width, mixed, part) if part is not None else mixed
-        return scope.over(width, both, state)
     state = scope.over(width, mixed, state)
     part = feed_forward(scope, scope.rows(width, state)) if _has_feed_forward(scope) else None
     state = scope.over(width, part, state) if part is not None else state
     return _with_layer_input(scope, state, extra)
+
+
+def _is_parallel(scope: Scope) -> bool:
+    """Attention and feed-forward part read the same normed state: there is no norm between them."""
+    norms = ("ffn_norm", "post_attention_norm", "attn_post_norm")
+    both = scope.has("attn_output") and scope.has("ffn_down") and not scope.state_floats
+    return both and not any(scope.has(name) for name in norms)
+
+
+def _parallel(scope: Scope, state: int, normed: int) -> int:
+    """The output matrix of the attention comes last: its result is added last."""
+    mixed = attention_core(scope, normed)
+    part = dense(scope, normed)
+    state = scope.over(scope.embedding, part, state)
+    return scope.over(scope.embedding, state, attention_output(scope, mixed, normed))
 
 
 def _has_feed_forward(scope: Scope) -> bool:
@@ -69,15 +94,23 @@ def _has_feed_forward(scope: Scope) -> bool:
 
 def _mix(scope: Scope, state: int, normed: int) -> int | None:
     """Attention, a recurrent state, or the sum of both; None in layers that are a feed-forward part only."""
-    parts = []
-    if scope.has("attn_output") and not scope.has("ssm_conv1d_q"):
-        parts.append((latent_attention if scope.has("attn_kv_a_mqa") else attention)(scope, normed))
-    if scope.convolution_floats or scope.state_floats:
-        source = scope.rows(scope.embedding, state) if parts else normed
-        parts.append(recurrent(scope, source))
-    if not parts:
+    attends = scope.has("attn_output") and not scope.has("ssm_conv1d_q")
+    remembers = bool(scope.convolution_floats or scope.state_floats)
+    if attends and remembers:
+        return _attention_beside_scan(scope, state, normed)
+    if remembers:
+        return recurrent(scope, normed)
+    if not attends:
         return None
-    return parts[0] if len(parts) == 1 else scope.over(scope.embedding, *parts)
+    return (latent_attention if scope.has("attn_kv_a_mqa") else attention)(scope, normed)
+
+
+def _attention_beside_scan(scope: Scope, state: int, normed: int) -> int:
+    """Falcon H1: both end after the scan (src/models/falcon-h1.cpp)."""
+    mixed = attention_core(scope, normed)
+    scan = mamba2_scan(scope, scope.rows(scope.embedding, state))
+    output = attention_output(scope, mixed, normed)
+    return scope.over(scope.embedding, output, scan_output(scope, scan))
 
 
 def _with_layer_input(scope: Scope, state: int, extra: int | None) -> int:

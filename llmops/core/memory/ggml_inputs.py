@@ -127,5 +127,6 @@ def layer_inputs(
     size = FLOAT_BYTES * tokens * width * model.layers
     if on_card:
         return graph.new(size)
-    looked_up = graph.new(size)
-    return graph.new(size, graph.over(size, graph.new(size, state), looked_up))
+    looked_up = graph.new(size, graph.new(size))
+    normed = graph.new(size, graph.new(size, state))
+    return graph.new(size, graph.over(size, normed, looked_up))

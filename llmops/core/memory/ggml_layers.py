@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from llmops.core.memory.ggml_graph import Graph
 from llmops.core.model import AttentionLayer
@@ -22,7 +23,7 @@ class Scope:
 
     `state_floats` is the recurrent state of one sequence, `convolution_floats` what its convolution remembers;
     `weighs_before`: experts are weighed before they compute (Llama 4). `copied_bytes`: a matrix that the
-    host keeps is copied before it is used.
+    host keeps is copied before it is used. `turns`: queries and keys are normed or turned by their position.
     """
 
     graph: Graph
@@ -36,6 +37,8 @@ class Scope:
     cells: int
     streams: int
     cell_value_bytes: float = 2.0
+    casts_keys: bool = False
+    casts_values: bool = False
     rotated_keys: bool = False
     rotated_values: bool = False
     state_floats: int = 0
@@ -43,6 +46,7 @@ class Scope:
     experts_used: int = 0
     weighs_before: bool = False
     copied_bytes: int = 0
+    turns: bool = True
 
     def has(self, name: str) -> bool:
         """Whether the layer has this matrix."""
@@ -73,18 +77,35 @@ class Scope:
         return (self.graph.new(self.copied_bytes),) if self.copied_bytes else ()
 
 
+class Mixed(NamedTuple):
+    """The values that attention mixed, and the tensor that holds a gate for them."""
+
+    values: int
+    gate: int | None
+
+
 def attention(scope: Scope, normed: int) -> int:
-    """Queries, keys, values, the attention itself and its output matrix; None of a cache: another layer's is used."""
+    """The attention itself and its output matrix."""
+    return attention_output(scope, attention_core(scope, normed), normed)
+
+
+def attention_core(scope: Scope, normed: int) -> Mixed:
+    """Queries, keys, values and their mixture; without a cache another layer's is used."""
     inner = scope.inputs("attn_output")
     queries, gate = _queries_and_cache(scope, normed, inner)
-    mixed = attend(scope, queries, inner)
+    return Mixed(attend(scope, queries, inner), gate)
+
+
+def attention_output(scope: Scope, mixed: Mixed, normed: int) -> int:
+    """The gate, where there is one, and the output matrix."""
+    inner, result = scope.inputs("attn_output"), mixed.values
     if scope.rotated_values:
-        mixed = scope.rows(inner, mixed)
-    if gate is not None:  # the second half of a projection: copied out of it only now
-        mixed = scope.over(inner, mixed, scope.rows(inner, gate))
+        result = scope.rows(inner, result)
+    if mixed.gate is not None:  # the second half of a projection: copied out of it only now
+        result = scope.over(inner, result, scope.rows(inner, mixed.gate))
     if scope.has("attn_gate"):
-        mixed = scope.over(inner, mixed, scope.product("attn_gate", normed))
-    return scope.product("attn_output", mixed)
+        result = scope.over(inner, result, scope.product("attn_gate", normed))
+    return scope.product("attn_output", result)
 
 
 def _queries_and_cache(scope: Scope, normed: int, inner: int) -> tuple[int, int | None]:
@@ -100,7 +121,7 @@ def _queries_and_cache(scope: Scope, normed: int, inner: int) -> tuple[int, int 
     projected = scope.product("attn_q", normed)
     if scope.cache is not None and width == 2 * scope.heads * scope.cache.key_length:
         gate, width = projected, width // 2
-    queries = scope.rows(width, projected)
+    queries = scope.rows(width, projected) if gate is not None or scope.turns else projected
     if scope.rotated_keys:
         queries = scope.rows(width, queries)
     if scope.cache is not None and scope.has("attn_k"):
@@ -115,7 +136,8 @@ def _rotated(scope: Scope, width: int, queries: int) -> int:
 
 def _write_keys_and_values(scope: Scope, normed: int) -> None:
     values = scope.product("attn_v", normed) if scope.has("attn_v") else None
-    keys = scope.rows(scope.outputs("attn_k"), scope.product("attn_k", normed))
+    keys = scope.product("attn_k", normed)
+    keys = scope.rows(scope.outputs("attn_k"), keys) if scope.turns else keys
     if values is None:
         values = scope.rows(scope.outputs("attn_k"), keys)
     if scope.rotated_keys:
@@ -129,8 +151,19 @@ def _write_keys_and_values(scope: Scope, normed: int) -> None:
 def attend(scope: Scope, queries: int, inner: int) -> int:
     """The attention over the cache: one operation, or scores for every head and cell."""
     if scope.flash_attention:
-        return scope.rows(inner, queries)
+        return scope.rows(inner, queries, *casts(scope))
     scores = scope.rows(scope.heads * scope.cells, queries)
     weights = scope.over(scope.heads * scope.cells, scores)
     mixed = scope.rows(inner, weights)
     return scope.rows(inner, mixed)
+
+
+def casts(scope: Scope) -> tuple[int, ...]:
+    """16-bit copies of a 32-bit cache, for flash attention reads no other floats."""
+    cache = scope.cache
+    if cache is None:
+        return ()
+    cells = 2 * scope.cells * scope.streams * cache.kv_heads
+    keys = (scope.graph.new(cells * cache.key_length),) if scope.casts_keys else ()
+    width = cache.value_length or cache.key_length
+    return (*keys, scope.graph.new(cells * width)) if scope.casts_values else keys

@@ -5,6 +5,8 @@ From src/models/delta-net-base.cpp, mamba-base.cpp and lfm2.cpp of llama.cpp b11
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from llmops.core.memory.ggml_layers import FLOAT_BYTES, Scope
 
 
@@ -86,13 +88,17 @@ def kimi_delta(scope: Scope, normed: int) -> int:
 
 def mamba2(scope: Scope, normed: int) -> int:
     """One projection for everything, a convolution over a part of it, the scan, a gate."""
+    return scan_output(scope, mamba2_scan(scope, normed))
+
+
+def mamba2_scan(scope: Scope, normed: int) -> Scanned:
+    """The part of it up to the scan."""
     channels = scope.outputs("ssm_conv1d")
-    inner = scope.inputs("ssm_out")
     remembered = _remembered(scope)
     projected = scope.product("ssm_in", normed)
     joined = _convolution_input(scope, channels, projected, remembered)
     convolved = scope.over(channels, scope.rows(channels, joined))
-    return scope.product("ssm_out", _scan(scope, inner, convolved, projected))
+    return _scan(scope, convolved, projected)
 
 
 def mamba(scope: Scope, normed: int) -> int:
@@ -103,19 +109,32 @@ def mamba(scope: Scope, normed: int) -> int:
     joined = _convolution_input(scope, inner, projected, remembered)
     convolved = scope.over(inner, scope.rows(inner, joined))
     steps = scope.rows(inner, scope.product("ssm_x", convolved))
-    return scope.product("ssm_out", _scan(scope, inner, convolved, projected, steps))
+    return scan_output(scope, _scan(scope, convolved, projected, steps))
 
 
-def _scan(scope: Scope, inner: int, convolved: int, projected: int, *steps: int) -> int:
-    """Outputs of all tokens and the states after them in one tensor, then the gate from the projection."""
-    size = FLOAT_BYTES * (scope.tokens * inner + scope.state_floats * scope.sequences)
+class Scanned(NamedTuple):
+    """The tensors that the end of a Mamba layer reads."""
+
+    scanned: int
+    convolved: int
+    projected: int
+
+
+def _scan(scope: Scope, convolved: int, projected: int, *steps: int) -> Scanned:
+    """Outputs of all tokens and the states after them in one tensor; the states of other sequences are copied."""
+    size = FLOAT_BYTES * (scope.tokens * scope.inputs("ssm_out") + scope.state_floats * scope.sequences)
     scanned = scope.graph.new(size, convolved, *steps)
     scope.graph.read(scanned)
-    others = scope.graph.new(FLOAT_BYTES * scope.state_floats * (scope.sequences - 1))
-    scope.graph.read(others)
-    output = scope.rows(inner, scanned, scope.rows(inner, convolved))
-    gate = scope.rows(inner, projected)
-    return scope.rows(inner, gate, output)
+    scope.graph.read(scope.graph.new(FLOAT_BYTES * scope.state_floats * (scope.sequences - 1)))
+    return Scanned(scanned, convolved, projected)
+
+
+def scan_output(scope: Scope, scan: Scanned) -> int:
+    """What passes the scan by, the gate from the projection, the output matrix."""
+    inner = scope.inputs("ssm_out")
+    output = scope.rows(inner, scan.scanned, scope.rows(inner, scan.convolved))
+    gate = scope.rows(inner, scan.projected)
+    return scope.product("ssm_out", scope.rows(inner, gate, output))
 
 
 def short_convolution(scope: Scope, normed: int) -> int:

@@ -6,7 +6,9 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
+from struct import pack, unpack
 
+from llmops.core.layer_weights import LayerWeight, layer_weights
 from llmops.core.memory.ggml_settings import GgmlSettings
 from llmops.core.model import ModelSpec
 
@@ -33,32 +35,53 @@ COMMON_SHARE = 20
 
 @dataclass(frozen=True)
 class Placement:
-    """The device of every layer and of the output layer: the position of a card, or HOST."""
+    """The device of every layer and of the output layer: the position of a card, or HOST.
+
+    `host_expert_layers`: the first so many layers keep their routed experts on the host, wherever the rest of them is.
+    """
 
     layers: tuple[int, ...]
     output: int
+    host_expert_layers: int = 0
 
     @property
     def uses_host_layers(self) -> bool:
         """True when any repeating layer is computed by the processor."""
         return HOST in self.layers
 
+    @property
+    def reads_from_host(self) -> bool:
+        """True when a card computes with matrices that the host keeps, or the processor computes layers."""
+        return self.uses_host_layers or any(device != HOST for device in self.layers[: self.host_expert_layers])
 
-def place_layers(layers: int, gpu_layers: int | None, free_bytes: tuple[int, ...]) -> Placement:
-    """llama.cpp's default split: the last `gpu_layers` of layers and output, shared by the free memory of the cards.
 
-    src/llama-model.cpp, get_layer_buft_list.
+def place_layers(
+    layers: int, gpu_layers: int | None, free_bytes: tuple[int, ...], tensor_split: tuple[float, ...] = ()
+) -> Placement:
+    """llama.cpp's split by layer: the last `gpu_layers` of layers and output, shared by the free memory of the cards.
+
+    `tensor_split` are other shares of the same cards (`-ts`). src/llama-model.cpp, load_tensors: shares and positions
+    are 32-bit floats, which decides where a layer lies exactly on the border of two cards.
     """
     wanted = layers + 1 if gpu_layers is None else min(gpu_layers, layers + 1)
-    if wanted <= 0 or sum(free_bytes) <= 0:
+    given = tensor_split[: len(free_bytes)]
+    parts = tuple(float(part) for part in (given if any(given) else free_bytes))
+    if wanted <= 0 or sum(parts) <= 0:
         return Placement((HOST,) * layers, HOST)
     first = layers + 1 - wanted
-    shares = [part / sum(free_bytes) for part in accumulate(free_bytes)]
+    sums = tuple(accumulate((_single(part) for part in parts), lambda whole, part: _single(whole + part)))
+    shares = [_single(part / sums[-1]) for part in sums]
     devices = tuple(
-        HOST if layer < first else min(bisect_right(shares, (layer - first) / wanted), len(shares) - 1)
+        HOST if layer < first else min(bisect_right(shares, _single((layer - first) / wanted)), len(shares) - 1)
         for layer in range(layers + 1)
     )
     return Placement(devices[:layers], devices[layers])
+
+
+def _single(number: float) -> float:
+    """The nearest 32-bit float."""
+    rounded: float = unpack("f", pack("f", number))[0]
+    return rounded
 
 
 def repacked_types(cpu_flags: tuple[str, ...]) -> frozenset[str]:
@@ -99,21 +122,37 @@ def role_bytes(model: ModelSpec, role: str) -> int:
 
 
 def device_weights(model: ModelSpec, placement: Placement, device: int) -> int:
-    """Bytes of weights that a device must hold, each tensor once; layers are taken as equally large.
+    """Bytes of weights that a device must hold, each tensor once.
 
-    The token embeddings always stay on the host; an output layer that shares them is a second copy on a card.
+    The token embeddings always stay on the host; an output layer that shares them is a second copy on a card. What
+    reads pictures or sound goes to the first card, wherever the layers are (tools/mtmd/clip.cpp).
     """
-    repeating = role_bytes(model, "repeating")
-    before = sum(1 for where in placement.layers if where < device)
-    here = sum(1 for where in placement.layers if where == device)
-    layers = len(placement.layers)
-    weights = repeating * (before + here) // layers - repeating * before // layers if layers else 0
+    weights = sum(
+        _layer_bytes(sizes, place, device, on_host=layer < placement.host_expert_layers)
+        for layer, (sizes, place) in enumerate(zip(layer_weights(model), placement.layers, strict=True))
+    )
     if device == HOST:
         weights += role_bytes(model, "input")
     if placement.output == device:
         weights += role_bytes(model, "output") + role_bytes(model, "other")
         weights += role_bytes(model, "input") if model.tied_output and device != HOST else 0
+    if device == encoder_device(placement):
+        weights += role_bytes(model, "encoder")
     return weights
+
+
+def _layer_bytes(sizes: LayerWeight, place: int, device: int, *, on_host: bool) -> int:
+    """What of one layer lies on a device; its routed experts may lie on the host while the rest is on a card."""
+    size, experts = sizes
+    kept = experts if on_host and place != HOST else 0
+    if device == HOST and place != HOST:
+        return kept
+    return size - kept if place == device else 0
+
+
+def encoder_device(placement: Placement) -> int:
+    """Where a projector is loaded: the first card that there is for it, else the host."""
+    return HOST if placement.output == HOST else 0
 
 
 def largest_matrix_bytes(model: ModelSpec) -> int:
