@@ -16,8 +16,9 @@ from llmops.models.hf_files import CONFIG, MOST_NAMED, SUFFIX, ModelDirectory
 from llmops.models.hf_parameters_experts import expert_length, experts
 from llmops.models.hf_quantization import quantization_of
 from llmops.models.hf_stored import Stored, stored_tensors
-from llmops.models.hf_tensors import HfWeights, Shape, weigh_kinds
+from llmops.models.hf_tensors import HfWeights, PackedBits, Shape, weigh_kinds
 from llmops.models.hf_tokenizer import has_chat_template
+from llmops.models.json_file import AGAIN
 
 if TYPE_CHECKING:
     from llmops.host import Host
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from llmops.models.hf_layers import Layers
     from llmops.models.hf_scheme import Quantization
 
+MOST_PACKED = 8_192  # the largest models have 3,000, of every layer's matrices
 # What config.json calls the types of safetensors; where both weigh the same, the first.
 DATA_TYPES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
 
@@ -65,7 +67,7 @@ def _read(directory: ModelDirectory, reference: str) -> ModelSpec:
     stored = stored_tensors(directory)
     quantization = quantization_of(whole, _separate(directory))
     if stored.paths:
-        bits = quantization.packed_bits if quantization is not None else _unpacked
+        bits = _packed_bits(directory.path, quantization)
         weights = weigh_kinds(stored.headers.kinds(), Shape(layers.count, *experts(facts)), bits)
         _require_whole(directory, weights)
     else:
@@ -76,8 +78,18 @@ def _read(directory: ModelDirectory, reference: str) -> ModelSpec:
     return _spec(_Found(directory, reference, facts, layers, weights, stored, quantization))
 
 
-def _unpacked(_tensor: str) -> int | None:
-    return None
+def _packed_bits(path: str, quantization: Quantization | None) -> PackedBits:
+    """What the checkpoint says of its packed matrices; asked of more than any model has, UnreadableInput."""
+    left = MOST_PACKED
+
+    def bits(tensor: str) -> int | None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise unreadable(path, f"has more than {MOST_PACKED} kinds of packed tensors", AGAIN)
+        return quantization.packed_bits(tensor) if quantization is not None else None
+
+    return bits
 
 
 def _separate(directory: ModelDirectory) -> ConfigFacts | None:

@@ -41,6 +41,9 @@ _PACKED_WORD = re.compile(r"(?:^|\.)(?:qweight|weight_packed|weight|W_q)$")
 _PACKED_BYTES = re.compile(r"(?:^|[._])(?:qweight|weight_packed|weight|blocks|W_q|gate_up_proj|down_proj)$")
 
 
+MOST_DOTS = 16  # real names have at most ten
+
+
 @dataclass(frozen=True)
 class Shape:
     """What is known of a model before its tensors: layers of the main model, experts, and how many a token uses."""
@@ -158,6 +161,8 @@ def parameters_of(kind: Kind, packed_bits: PackedBits) -> int:
     if _COMPANION.search(kind.name):
         return 0
     wide = BITS[kind.data_type]
+    if kind.name.count(".") > MOST_DOTS:  # no model's: comparing it with a list of modules would take long
+        return kind.elements
     if kind.data_type in {"I32", "U32", "I64"}:
         packed = _PACKED_WORD.search(kind.name)
     elif kind.data_type in {"U8", "I8"}:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from llmops.core.errors import LlmopsError
 from llmops.host.local import LocalHost
+from llmops.models import read_model
 from llmops.models.gguf import read_gguf, spec_of_files
 from llmops.models.gguf_reader import unreadable
 from llmops.models.ollama_api import file_of_show, hidden_arrays, own_context_tokens
 from llmops.models.ollama_store import list_models, read_manifest, read_stored_model
-from tests.fuzz import gguf_inputs, show_inputs, store_inputs
+from tests.fuzz import checkpoint_inputs, gguf_inputs, show_inputs, store_inputs
 from tests.fuzz.limits import Outcome, peak_bytes, under_limits
 from tests.fuzz.trees import Entry, File, lay_out
 
@@ -106,4 +107,37 @@ SHOW = Target(
     seeds=show_inputs.SEEDS,
     read=_read_show,
 )
-TARGETS = {target.name: target for target in (GGUF, STORE, SHOW)}
+
+
+def _read_checkpoint(root: Path, name: str) -> object:
+    """A directory as one model."""
+    return read_model(LocalHost(), str(root / name))
+
+
+def _read_cached(root: Path, name: str) -> object:
+    """A repository id in a cache."""
+    return read_model(LocalHost(), name, caches=(str(root / "hub"),))
+
+
+SAFETENSORS = Target(
+    name="safetensors",
+    cases=checkpoint_inputs.tensors_cases,
+    from_bytes=checkpoint_inputs.tensors_from_bytes,
+    seeds=checkpoint_inputs.TENSORS_SEEDS,
+    read=_read_checkpoint,
+)
+HF_CONFIG = Target(
+    name="hf-config",
+    cases=checkpoint_inputs.config_cases,
+    from_bytes=checkpoint_inputs.config_from_bytes,
+    seeds=checkpoint_inputs.CONFIG_SEEDS,
+    read=_read_checkpoint,
+)
+HF_CACHE = Target(
+    name="hf-cache",
+    cases=checkpoint_inputs.cache_cases,
+    from_bytes=checkpoint_inputs.cache_from_bytes,
+    seeds=checkpoint_inputs.CACHE_SEEDS,
+    read=_read_cached,
+)
+TARGETS = {target.name: target for target in (GGUF, STORE, SHOW, SAFETENSORS, HF_CONFIG, HF_CACHE)}

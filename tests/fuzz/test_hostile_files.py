@@ -12,12 +12,15 @@ from tests.fuzz.targets import TARGETS, Case
 from tests.fuzz.trees import workplace
 
 SEEDS = Path(__file__).with_name("seeds")
-EXAMPLES = {"gguf": 600, "store": 300, "show": 300}
+EXAMPLES = {"gguf": 600, "store": 300, "show": 300, "safetensors": 300, "hf-config": 300, "hf-cache": 200}
 # What a run must have reached at least once: a strategy that is always refused at the door tests nothing.
 REACHED = {
     "gguf": {"read", "unreadable_input", "unknown_architecture"},
     "store": {"read", "unreadable_input"},
     "show": {"read", "unreadable_input", "unknown_architecture"},
+    "safetensors": {"read", "unreadable_input"},
+    "hf-config": {"read", "unreadable_input", "unknown_architecture"},
+    "hf-cache": {"read", "unreadable_input", "usage"},
 }
 
 
@@ -47,7 +50,7 @@ def test_short_run(name: str) -> None:
 @pytest.mark.parametrize("path", sorted(SEEDS.glob("*-*")), ids=lambda path: path.name)
 def test_inputs_that_once_broke_a_limit(path: Path) -> None:
     """The name of a file begins with the target that reads its bytes."""
-    target = TARGETS[path.name.partition("-")[0]]
+    target = next(target for name, target in TARGETS.items() if path.name.startswith(f"{name}-"))
     case = target.from_bytes(path.read_bytes())
     with workplace() as root:
         assert target.run(root, case).kind == "unreadable_input"
