@@ -94,6 +94,7 @@ class ModelSpec:
     checkpoint's own words (bfloat16, fp8, ...); None where it has none. `encoder_weights_bytes` is the part of the
     weights that reads pictures or sound, `draft_layers` the layers that only guess next tokens and run when asked to.
     `layer_shapes`: the tensors of every layer of the main model, alike layers together; () where no tensors were read.
+    `layer_weights`: (bytes, those of them in routed experts) of every layer of the main model; () like that.
     """
 
     reference: str
@@ -130,6 +131,7 @@ class ModelSpec:
     encoder_weights_bytes: int = 0
     draft_layers: int = 0
     layer_shapes: tuple[LayerShape, ...] = ()
+    layer_weights: tuple[tuple[int, int], ...] = ()
 
     @property
     def cache_bytes_per_token(self) -> int:

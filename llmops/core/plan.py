@@ -58,6 +58,9 @@ class Fixed:
     nodes: int | None = None
     prefix_caching: bool | None = None
     enforce_eager: bool = False
+    gpu_layers: int | None = None
+    cpu_expert_layers: int | None = None
+    tensor_split: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ class Shape:
     `gpu_layers` None means that no card is used; the model's layers + 1 puts everything on the cards. The values from
     `gpu_memory_utilization` on are vLLM's: there `context_tokens_per_slot` is the longest request, `slots` the most
     that run at once and `batch_tokens` the tokens of one step; `kv_memory_bytes` is the cache of one card.
-    `cpu_expert_layers`: so many layers, the first ones, keep their experts on the host though they run on a card.
+    `cpu_expert_layers`: so many layers, the first ones, keep their experts on the host though they run on a card;
+    `tensor_split`: the shares of the cards in the layers, by their free memory where empty.
     """
 
     slots: int
@@ -85,6 +89,7 @@ class Shape:
     repack: bool = True
     gpu_layers: int | None = None
     cpu_expert_layers: int = 0
+    tensor_split: tuple[float, ...] = ()
     gpu_memory_utilization: float | None = None
     kv_memory_bytes: int | None = None
     tensor_parallel: int = 1
@@ -171,6 +176,7 @@ class Plan:
     passive_waiting: bool = False
     loaded_models: int = 1
     cpu_expert_layers: int = 0
+    tensor_split: tuple[float, ...] = ()
     gpu_memory_utilization: float | None = None
     kv_memory_bytes: int | None = None
     tensor_parallel: int = 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llmops.core.layer_weights import expert_bytes
 from llmops.core.model import AttentionLayer, ModelSpec
 from llmops.core.workload import Workload
 
@@ -47,14 +48,14 @@ def touched_share(expert_share: float, streams: float) -> float:
 def work(model: ModelSpec, workload: Workload, *, tensor_parallel: int = 1) -> Work:
     """The cost of the model in the middle of a reply of this workload."""
     share = model.experts_used / model.experts if model.experts else 0.0
-    expert_bytes = _expert_bytes(model, share)
-    of_experts = min(1.0, expert_bytes * share / model.active_weights_bytes) if model.active_weights_bytes else 0.0
+    routed_bytes = expert_bytes(model)
+    of_experts = min(1.0, routed_bytes * share / model.active_weights_bytes) if model.active_weights_bytes else 0.0
     tokens = workload.prompt_tokens + workload.reply_tokens / 2
     multiplied = 2.0 * prefill_parameters(model)
     expert_operations = min(multiplied, 2.0 * multiplied_parameters(model) * of_experts)
     return Work(
-        shared_bytes=model.active_weights_bytes - expert_bytes * share,
-        expert_bytes=expert_bytes,
+        shared_bytes=model.active_weights_bytes - routed_bytes * share,
+        expert_bytes=routed_bytes,
         expert_share=share,
         stream_bytes=_cache_read_bytes(model, tokens, tensor_parallel) + _state_bytes(model),
         operations=2.0 * multiplied_parameters(model) + _attention_operations(model, tokens),
@@ -80,16 +81,6 @@ def prefill_parameters(model: ModelSpec) -> int:
 def _kernels(model: ModelSpec) -> int:
     experts = model.layers * KERNELS_PER_EXPERTS if model.experts else 0
     return model.layers * KERNELS_PER_LAYER + len(model.state_layers) * KERNELS_PER_STATE + experts
-
-
-def _expert_bytes(model: ModelSpec, expert_share: float) -> float:
-    """All experts' bytes, from the part of the weights that one token leaves unread."""
-    if not 0.0 < expert_share < 1.0:
-        return 0.0
-    never_read = {"draft"} if model.tied_output else {"draft", "input"}
-    other_bytes = sum(group.stored_bytes for group in model.tensors if group.role in never_read)
-    unread = model.weights_bytes - model.active_weights_bytes - other_bytes - model.encoder_weights_bytes
-    return min(max(unread, 0) / (1.0 - expert_share), model.active_weights_bytes / expert_share)
 
 
 def _cache_read_bytes(model: ModelSpec, tokens: float, tensor_parallel: int) -> float:

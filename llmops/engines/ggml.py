@@ -28,6 +28,8 @@ def ggml_settings(shape: Shape, cpu_flags: tuple[str, ...]) -> GgmlSettings:
         memory_mapped=shape.memory_mapped,
         repack=shape.repack,
         cpu_flags=cpu_flags,
+        tensor_split=shape.tensor_split,
+        cpu_expert_layers=shape.cpu_expert_layers,
     )
 
 

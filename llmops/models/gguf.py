@@ -78,6 +78,7 @@ def spec_of_files(path: str, files: tuple[GgufFile, ...]) -> ModelSpec:
         source_paths=tuple(file.path for file in files),
         tokenizer_merges=facts.items("tokenizer.ggml.merges"),
         layer_shapes=layer_shapes(tensors, facts.layers),
+        layer_weights=weights.layer_weights,
     )
 
 

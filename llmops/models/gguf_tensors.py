@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from llmops.core.model import TensorGroup
@@ -28,9 +28,10 @@ class Weights:
     tied_output: bool
     vocabulary_rows: int
     expert_feed_forward_length: int
+    layer_weights: tuple[tuple[int, int], ...]
 
 
-def weigh(tensors: Iterable[Tensor], layers: int, experts: int, experts_used: int) -> Weights:
+def weigh(tensors: Collection[Tensor], layers: int, experts: int, experts_used: int) -> Weights:
     """Sum tensors over all files of a model; `layers` are the layers of the main model, without draft layers.
 
     A token reads every repeating tensor (of the experts their used share) and the output matrix, which is the
@@ -67,7 +68,19 @@ def weigh(tensors: Iterable[Tensor], layers: int, experts: int, experts_used: in
         tied_output=tied,
         vocabulary_rows=embedding.dimensions[1] if embedding and len(embedding.dimensions) > 1 else 0,
         expert_feed_forward_length=expert_length,
+        layer_weights=layer_weights(tensors, layers),
     )
+
+
+def layer_weights(tensors: Iterable[Tensor], layers: int) -> tuple[tuple[int, int], ...]:
+    """(bytes, those of them in routed experts) of each of the first `layers` layers."""
+    found = [[0, 0] for _ in range(layers)]
+    for tensor in tensors:
+        if role_of(tensor.name, layers) == "repeating":
+            row = found[int(tensor.name.split(".", 2)[1])]
+            row[0] += tensor.stored_bytes
+            row[1] += tensor.stored_bytes if is_expert(tensor.name) else 0
+    return tuple((size, routed) for size, routed in found)
 
 
 def role_of(name: str, layers: int) -> str:

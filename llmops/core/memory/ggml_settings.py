@@ -17,7 +17,9 @@ class GgmlSettings:
 
     `context_tokens_per_slot` times `slots` is what `-c` asks for, also for one shared pool (`kv_unified`), where
     `unified_slot_tokens` is the cap of `--kv-unified-per-slot`. `gpu_layers` None puts everything on the graphics
-    cards where there are any, 0 nothing. `cpu_flags` are the kernel's names and decide which weights are repacked.
+    cards where there are any, 0 nothing; `tensor_split` are the shares of the cards, by their free memory where empty;
+    the first `cpu_expert_layers` layers keep their routed experts on the host (`--n-cpu-moe`). `cpu_flags` are the
+    kernel's names and decide which weights are repacked.
     `draft_tokens`: how many tokens the model's own draft layers guess at a time, 0 where they do not run.
     """
 
@@ -38,6 +40,8 @@ class GgmlSettings:
     repack: bool = True
     cpu_flags: tuple[str, ...] = ()
     draft_tokens: int = 0
+    tensor_split: tuple[float, ...] = ()
+    cpu_expert_layers: int = 0
 
 
 def padded_context_tokens(tokens: int) -> int:
