@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llmops.core.memory.ggml_inputs import LayerInput
 from llmops.core.memory.ggml_layers import Scope, attention
 
 
@@ -11,14 +12,16 @@ def versions(scope: Scope) -> int:
 
 
 def first_versions(scope: Scope, state: int) -> int:
-    """The versions of the embeddings before the first layer."""
+    """The versions of the embeddings before the first layer, made as large as the first one."""
     others = (versions(scope) - 1) * scope.embedding
-    repeated = scope.rows(others, state)
-    projected = scope.rows(others, repeated)
-    return scope.rows(versions(scope) * scope.embedding, state, projected)
+    projected = scope.rows(others, scope.rows(others, state))
+    size = scope.rows(1, scope.rows(scope.embedding, state))
+    scaled = scope.rows(others, projected, size)
+    squared = scope.over(others, projected)
+    return scope.rows(others + scope.embedding, state, scope.over(others, scaled, scope.rows(1, squared)))
 
 
-def layer_of_versions(scope: Scope, state: int, extra: int) -> int:
+def layer_of_versions(scope: Scope, state: int, extra: LayerInput) -> int:
     """Predict all versions, compute one of them as a layer does, correct all, add the layer's own embedding."""
     predicted = _predict(scope, state)
     active = _through_layer(scope, predicted)
@@ -28,7 +31,7 @@ def layer_of_versions(scope: Scope, state: int, extra: int) -> int:
     scores = scope.rows(versions(scope), scope.rows(width, active))
     corrected = scope.over(whole, scope.over(whole, repeated, scores), predicted)
     gate = scope.product("inp_gate", scope.rows(width, corrected))
-    own = scope.product("proj", scope.over(scope.outputs("inp_gate"), gate, extra))
+    own = scope.product("proj", scope.over(scope.outputs("inp_gate"), gate, extra.joined()))
     return scope.rows(whole, corrected, scope.rows(whole - width, corrected, own))
 
 

@@ -6,7 +6,7 @@ from llmops.core.memory.ggml_altup import layer_of_versions, versions
 from llmops.core.memory.ggml_cache import layer_cells
 from llmops.core.memory.ggml_feed_forward import dense, feed_forward
 from llmops.core.memory.ggml_graph import Graph
-from llmops.core.memory.ggml_inputs import rotates
+from llmops.core.memory.ggml_inputs import LayerInput, rotates
 from llmops.core.memory.ggml_latent import latent_attention
 from llmops.core.memory.ggml_layers import Scope, attention, attention_core, attention_output
 from llmops.core.memory.ggml_recurrence import mamba2_scan, recurrent, scan_output
@@ -55,7 +55,7 @@ def _turns(kind: LayerKind, model: ModelSpec) -> bool:
     return not without or "attn_q_norm" in kind.tensors
 
 
-def layer(scope: Scope, state: int, extra: int | None) -> int:
+def layer(scope: Scope, state: int, extra: LayerInput | None) -> int:
     """One layer: what mixes tokens, then what mixes the elements of each, both added to the running state."""
     if versions(scope) > 1 and extra is not None:
         return layer_of_versions(scope, state, extra)
@@ -113,10 +113,10 @@ def _attention_beside_scan(scope: Scope, state: int, normed: int) -> int:
     return scope.over(scope.embedding, output, scan_output(scope, scan))
 
 
-def _with_layer_input(scope: Scope, state: int, extra: int | None) -> int:
+def _with_layer_input(scope: Scope, state: int, extra: LayerInput | None) -> int:
     """The layer's own embedding of each token, gated by the state (Gemma 3n and 4)."""
     if extra is None or not scope.has("inp_gate"):
         return state
     gate = scope.product("inp_gate", state)
-    joined = scope.over(scope.outputs("inp_gate"), gate, extra)
+    joined = scope.over(scope.outputs("inp_gate"), gate, extra.joined())
     return scope.over(scope.embedding, scope.product("proj", joined), state)

@@ -11,7 +11,7 @@ from llmops.core.memory.ggml_altup import first_versions, versions
 from llmops.core.memory.ggml_block import layer, scope_of
 from llmops.core.memory.ggml_cache import layer_cells
 from llmops.core.memory.ggml_graph import Graph
-from llmops.core.memory.ggml_inputs import MASK_BYTES, batch_tokens, caches, copied_inputs, inputs, layer_inputs
+from llmops.core.memory.ggml_inputs import MASK_BYTES, batch_tokens, caches, copied_inputs, inputs, layer_input
 from llmops.core.memory.ggml_layers import FLOAT_BYTES
 from llmops.core.memory.ggml_settings import GgmlSettings
 from llmops.core.memory.ggml_shapes import layer_sequence
@@ -66,7 +66,7 @@ def compute_graph(
         copied_inputs(graph, model, settings, build)
     state, masks = inputs(graph, model, settings, build, on_card=on_card)
     kinds = layer_sequence(model)
-    extra = layer_inputs(graph, state, kinds, model, tokens, on_card=on_card)
+    extra = layer_input(graph, state, kinds, model, tokens, on_card=on_card)
     first = scope_of(graph, kinds[0], model, settings, tokens)
     state = first_versions(first, state) if versions(first) > 1 else state
     for kind in kinds:
@@ -83,7 +83,9 @@ def input_bytes(model: ModelSpec, settings: GgmlSettings, build: Version | None 
     """Host bytes that feed a graphics card: the masks, and the embeddings of all tokens of the physical batch."""
     graph = Graph()
     state, _ = inputs(graph, model, settings, build)
-    layer_inputs(graph, state, layer_sequence(model), model, batch_tokens(settings), on_card=False)
+    extra = layer_input(graph, state, layer_sequence(model), model, batch_tokens(settings), on_card=False)
+    if extra is not None:
+        extra.joined()
     if settings.flash_attention:  # the cast of a 32-bit mask happens on the card
         cast = MASK_BYTES.at(build)[1] * batch_tokens(settings)
         return graph.peak_bytes() - cast * sum(layer_cells(layers[0], settings) for layers in caches(model))

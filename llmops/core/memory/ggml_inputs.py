@@ -117,16 +117,30 @@ def caches(model: ModelSpec) -> tuple[tuple[AttentionLayer, ...], ...]:
     return tuple(layers for layers in (full, windows) if layers)
 
 
-def layer_inputs(
+class LayerInput:
+    """The second embedding of every token in models that have one for each layer (Gemma 3n and 4), of all layers.
+
+    It is looked up at the start, and joined with a projection of the first one where the first layer reads it.
+    """
+
+    def __init__(self, graph: Graph, size_bytes: int, state: int, *, on_card: bool) -> None:
+        self._graph, self._size, self._state = graph, size_bytes, state
+        self._looked_up = graph.new(size_bytes) if on_card else graph.new(size_bytes, graph.new(size_bytes))
+        self._joined: int | None = self._looked_up if on_card else None
+
+    def joined(self) -> int:
+        """The tensor that every layer reads a part of."""
+        if self._joined is None:
+            projected = self._graph.new(self._size, self._state)
+            normed = self._graph.new(self._size, projected)
+            self._joined = self._graph.new(self._size, self._graph.over(self._size, normed, self._looked_up))
+        return self._joined
+
+
+def layer_input(
     graph: Graph, state: int, kinds: tuple[LayerKind, ...], model: ModelSpec, tokens: int, *, on_card: bool
-) -> int | None:
-    """The second embedding of every token in models that have one for each layer, all of them at once."""
+) -> LayerInput | None:
+    """What the layers read besides the state; None in most models."""
     width = max((kind.tensors["inp_gate"][-1] for kind in kinds if "inp_gate" in kind.tensors), default=0)
-    if not width:
-        return None
     size = FLOAT_BYTES * tokens * width * model.layers
-    if on_card:
-        return graph.new(size)
-    looked_up = graph.new(size, graph.new(size))
-    normed = graph.new(size, graph.new(size, state))
-    return graph.new(size, graph.over(size, normed, looked_up))
+    return LayerInput(graph, size, state, on_card=on_card) if width else None

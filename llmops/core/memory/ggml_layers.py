@@ -138,8 +138,8 @@ def _write_keys_and_values(scope: Scope, normed: int) -> None:
     values = scope.product("attn_v", normed) if scope.has("attn_v") else None
     keys = scope.product("attn_k", normed)
     keys = scope.rows(scope.outputs("attn_k"), keys) if scope.turns else keys
-    if values is None:
-        values = scope.rows(scope.outputs("attn_k"), keys)
+    if values is None or scope.has("inp_gate"):  # Gemma 3n and 4 norm their values
+        values = scope.rows(scope.outputs("attn_k"), keys if values is None else values)
     if scope.rotated_keys:
         keys = scope.rows(scope.outputs("attn_k"), keys)
     if scope.rotated_values and scope.has("attn_v"):
