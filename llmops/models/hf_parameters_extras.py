@@ -47,7 +47,9 @@ def single_purpose(place: Place) -> Iterator[Weight]:
     layer = place.layer or 0
     pattern = place.facts.text("hybrid_override_pattern")
     words = layer_words(place.facts, layer + 1, "layers_block_type") if pattern is None else tuple(pattern)
-    word = (words or ())[layer]
+    if words is None or len(words) <= layer:
+        raise place.facts.missing("hybrid_override_pattern")
+    word = words[layer]
     if word in {"-", "mlp"}:
         yield from feed_forward(place, place.facts.integer("intermediate_size", least=1))
     elif word in {"E", "moe"}:
@@ -57,7 +59,10 @@ def single_purpose(place: Place) -> Iterator[Weight]:
 
 def block_feed_forward(place: Place) -> Iterator[Weight]:
     """Nemotron-NAS: each block has a width of its own, one matrix instead, or nothing."""
-    block = (place.facts.parts("block_configs") or ())[place.layer or 0]
+    blocks, layer = place.facts.parts("block_configs") or (), place.layer or 0
+    if len(blocks) <= layer:
+        raise place.facts.wrong("block_configs", f"a list of {len(blocks)}")
+    block = blocks[layer]
     attending, part = block.part("attention"), block.part("ffn")
     if attending is not None and attending.switch("replace_with_linear", default=False):
         yield from place.matrix("self_attn.linear_attn", "attention", place.hidden, place.hidden)

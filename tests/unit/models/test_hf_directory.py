@@ -242,3 +242,16 @@ def test_a_family_that_is_not_known(tmp_path: Path) -> None:
 def test_an_encoder_alone_is_no_model(tmp_path: Path) -> None:
     directory = write_model(tmp_path / "m", {"vision_tower.layers.0.w.weight": ("BF16", (4, 4))})
     assert "its tensors are no layers of a language model" in refusal(directory)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"block_configs": []}, "block_configs is 'a list of 0'"),
+        ({"model_type": "nemotron_h", "mamba_num_heads": 4, "mamba_head_dim": 16, "ssm_state_size": 16,
+          "conv_kernel": 4}, "hybrid_override_pattern is missing"),
+    ],
+    ids=["blocks", "pattern"],
+)  # fmt: skip
+def test_lists_that_are_shorter_than_the_model(tmp_path: Path, changed: dict[str, object], message: str) -> None:
+    assert message in refusal(write_model(tmp_path / "m", {}, **changed))
