@@ -39,6 +39,8 @@ SETTINGS: dict[str, GgmlSettings] = {
     "8 x 8192": replace(BARE, slots=8, context_tokens_per_slot=8192),
     "no repacking": replace(BARE, repack=False),
     "not mapped": replace(BARE, memory_mapped=False),
+    "keys of 5 bits, values of 8": replace(BARE, slots=2, cache_type_k="q5_1", cache_type_v="q8_0"),
+    "16 x 512 in one pool": replace(BARE, slots=16, context_tokens_per_slot=512, kv_unified=True, ubatch_tokens=256),
 }
 
 

@@ -12,6 +12,7 @@ from llmops.core.model import AttentionLayer, ModelSpec, cache_bytes
 from llmops.core.version import Since, Timeline, Version
 
 INDEX_BYTES = 8
+VALUE_ROTATION_LENGTH = 64
 
 # Bytes of one element of the masks with flash attention: an input, and a copy of it that is cast. Without: 4.
 MASK_BYTES = Timeline(
@@ -41,8 +42,12 @@ PIPELINE_COPIES = 4
 
 
 def batch_tokens(settings: GgmlSettings) -> int:
-    """Tokens of the reserved graph: the physical batch, rounded up so that every slot has as many."""
-    return -(-ubatch_tokens(settings) // settings.slots) * settings.slots
+    """Tokens of the reserved graph: the physical batch, rounded up so that every slot has as many.
+
+    The context limits it as it is asked for, before it is padded (src/llama-context.cpp).
+    """
+    tokens = min(ubatch_tokens(settings), settings.slots * settings.context_tokens_per_slot)
+    return -(-tokens // settings.slots) * settings.slots
 
 
 def inputs(
@@ -75,9 +80,10 @@ def _masks(graph: Graph, model: ModelSpec, settings: GgmlSettings, build: Versio
         width = max(layer.kv_heads * layer.value_length for layer in layers) if by_element else 1
         made.append(graph.new(INDEX_BYTES * tokens * max(width, 1)))
         made += [graph.new(size * tokens * cells) for size in masks]
-        lengths = ((layers[0].key_length, settings.cache_type_k), (layers[0].value_length, settings.cache_type_v))
-        sides = (rotation_length(length) for length, kind in lengths if rotates(length, kind))
-        made += [graph.new(FLOAT_BYTES * side**2) for side in sides]
+        if rotates(layers[0].key_length, settings.cache_type_k):
+            made.append(graph.new(FLOAT_BYTES * key_rotation_length(layers[0].key_length) ** 2))
+        if rotates(layers[0].value_length, settings.cache_type_v):
+            made.append(graph.new(FLOAT_BYTES * VALUE_ROTATION_LENGTH**2))
     return tuple(made)
 
 
@@ -105,8 +111,8 @@ def rotates(length: int, cache_type: str) -> bool:
     return cache_bytes(32, cache_type) < 64 and length % 64 == 0 and length > 0
 
 
-def rotation_length(length: int) -> int:
-    """The side of the rotation: the largest power of two that divides the length of a head."""
+def key_rotation_length(length: int) -> int:
+    """The side of the rotation of keys: the largest power of two that divides the length of a head."""
     return length & -length
 
 

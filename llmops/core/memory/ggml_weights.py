@@ -111,11 +111,6 @@ def doubled_output_bytes(model: ModelSpec, settings: GgmlSettings, placement: Pl
     return repacked_bytes(model, settings, ("input",))
 
 
-def output_role(model: ModelSpec) -> str:
-    """The tensors that the output layer multiplies with: its own, or the token embeddings where it has none."""
-    return "input" if model.tied_output else "output"
-
-
 def role_bytes(model: ModelSpec, role: str) -> int:
     """Stored bytes of all tensors of one role."""
     return sum(group.stored_bytes for group in model.tensors if group.role == role)
