@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -253,5 +254,5 @@ def test_an_encoder_alone_is_no_model(tmp_path: Path) -> None:
     ],
     ids=["blocks", "pattern"],
 )  # fmt: skip
-def test_lists_that_are_shorter_than_the_model(tmp_path: Path, changed: dict[str, object], message: str) -> None:
+def test_lists_that_are_shorter_than_the_model(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
     assert message in refusal(write_model(tmp_path / "m", {}, **changed))
