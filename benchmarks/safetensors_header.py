@@ -19,10 +19,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gguf_header import BARE, OURS_NAME, Run, run
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.gguf_header import BARE, OURS_NAME, Run, run
 from tests.doubles import safetensors_files as made
 
 OURS = """
@@ -72,12 +71,10 @@ def feed_forward(hidden: int, length: int, data_type: str, prefix: str = "mlp.")
 
 
 def tensors(layers: int, hidden: int, vocabulary: int, layer: dict[str, Shape]) -> dict[str, Shape]:
-    found = {
-        "model.embed_tokens.weight": ("BF16", (vocabulary, hidden)),
-        "lm_head.weight": ("BF16", (vocabulary, hidden)),
-    }
-    found["model.norm.weight"] = ("BF16", (hidden,))
-    return {**found, **{f"model.layers.{n}.{name}": shape for n in range(layers) for name, shape in layer.items()}}
+    matrix: Shape = ("BF16", (vocabulary, hidden))
+    ends: dict[str, Shape] = {"model.embed_tokens.weight": matrix, "lm_head.weight": matrix}
+    ends["model.norm.weight"] = ("BF16", (hidden,))
+    return {**ends, **{f"model.layers.{n}.{name}": shape for n in range(layers) for name, shape in layer.items()}}
 
 
 def with_experts(experts: int, hidden: int, length: int, data_type: str) -> dict[str, Shape]:
