@@ -79,7 +79,7 @@ def make_checkpoint(directory: Path) -> Path:
 def commands(gguf: Path, checkpoint: Path) -> dict[str, list[str]]:
     """What is started for each kind of answer."""
     size = [sys.executable, "-m", "llmops", "size", "--slots", "4", "--context", "4096"]
-    size += ["--gpu", "RTX 4090:24GiB:24GiB:8.9:1008GB/s", "--ram", "64GiB", "--cores", "16"]
+    size += ["--gpu", "RTX 4090:24GiB:24GiB:8.9:1008GB/s", "--ram", "64GiB", "--cores", "16", "--output", "json"]
     return {
         BARE: [sys.executable, "-c", "pass"],
         GGUF: [*size, "--engine", "llama-server", "--engine-version", "11434", "--model", str(gguf)],
@@ -119,6 +119,9 @@ def main() -> int:
     parser.add_argument("--checkpoint", type=Path, help="measure this directory instead of the made one")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
+        # As installed, where every module is compiled once; the round that warms the caches does it here.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = str(Path(directory) / "compiled")
         gguf = options.gguf.resolve() if options.gguf else make_large_file(Path(directory))
         checkpoint = (
             options.checkpoint.resolve() if options.checkpoint else make_checkpoint(Path(directory) / "checkpoint")

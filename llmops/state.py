@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,17 +26,19 @@ _MOST_RATES = 200
 
 @dataclass(frozen=True)
 class Subject:
-    """What a rate was measured on: the machine and the model as fingerprints, the engine and its version."""
+    """What a rate was measured on: what decides speed of the machine and of the model, the engine and its version."""
 
-    host: str
-    model: str
+    host: tuple[object, ...]
+    model: tuple[object, ...]
     engine: str
     engine_version: str | None
 
     @property
     def key(self) -> str:
-        """One text for all four."""
-        return "/".join((self.host, self.model, self.engine, self.engine_version or "unknown"))
+        """One text for all four: the first two as fingerprints."""
+        return "/".join(
+            (_fingerprint(self.host), _fingerprint(self.model), self.engine, self.engine_version or "unknown")
+        )
 
 
 @dataclass(frozen=True)
@@ -50,17 +51,19 @@ class Recalled:
 
 
 def subject(hardware: Hardware, model: ModelSpec, engine: str, engine_version: str | None) -> Subject:
-    """Fingerprints of what decides speed: processors, cards, memory size; the model's shape and size, not its path."""
+    """What decides speed: processors, cards, memory size; the model's shape and size, not its path."""
     cpu = hardware.cpu
     machine = (
         cpu.model, cpu.physical_cores, cpu.usable_threads, hardware.memory.total_bytes,
         tuple((gpu.name, gpu.total_bytes) for gpu in hardware.gpus),
     )  # fmt: skip
     weights = (model.architecture, model.layers, model.parameters, model.quantization, model.weights_bytes)
-    return Subject(_fingerprint(machine), _fingerprint(weights), engine, engine_version)
+    return Subject(machine, weights, engine, engine_version)
 
 
 def _fingerprint(parts: object) -> str:
+    import hashlib
+
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
@@ -82,7 +85,8 @@ def read_rates(host: Host, wanted: Subject) -> Recalled:
     for directory in directories(host):
         document, problem = _read(host, directory / RATES_FILE)
         warning = warning or problem
-        entry = _mapping(document.get("rates")).get(wanted.key)
+        rates = _mapping(document.get("rates"))
+        entry = rates.get(wanted.key) if rates else None
         if entry is None:
             continue
         try:

@@ -89,7 +89,9 @@ def find_subject(host: Host, request: PlanRequest) -> Subject:
     models = engine.models(host, request.models, installation, in_force)
     if request.draft is not None:
         models = replace(models, draft=engine.draft(host, request.draft))
-    hardware = request.hardware or _probed(host, installation, in_force)
+    # Cards that are given replace those that are there: none need be looked for.
+    look = not {"gpu", "no-gpu"} & set(request.options)
+    hardware = request.hardware or _probed(host, installation, in_force, cards=look)
     served = engine.served(in_force, installation) if present else None
     return Subject(
         engine,
@@ -102,11 +104,12 @@ def find_subject(host: Host, request: PlanRequest) -> Subject:
     )
 
 
-def _probed(host: Host, installation: Installation, in_force: InForce) -> Hardware:
+def _probed(host: Host, installation: Installation, in_force: InForce, *, cards: bool) -> Hardware:
     """The machine with the cards that this engine uses, as its build and its environment let it."""
     variables = in_force.environment if in_force.environment is not None else in_force.configured_environment
     hardware = read_hardware(
         host,
+        cards=cards,
         engine_pids=in_force.pids,
         engine_environment=None if variables is None else dict(variables),
     )

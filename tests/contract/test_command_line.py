@@ -148,7 +148,18 @@ def test_data_has_its_documented_shape(
     ("words", "exit_code"),
     [
         (("plan", "--gpu", "RTX 4090:24GiB:24GiB:8.9:1008GB/s", "--explain"), 0),
-        (("plan", *("--gpu", "Card:24GiB") * 2, "--tensor-parallel", "2", "--enable-prefix-caching", "--ram", "32GiB"), 0),
+        (
+            (
+                "plan",
+                *("--gpu", "Card:24GiB") * 2,
+                "--tensor-parallel",
+                "2",
+                "--enable-prefix-caching",
+                "--ram",
+                "32GiB",
+            ),
+            0,
+        ),
         (("size", "--kv-memory", "1GiB", "--slots", "2", "--context", "4096", "--enforce-eager"), 0),
         (("size", "--kv-memory", "1GiB", "--slots", "200", "--context", "16384"), 4),
         (("size", "--no-gpu", "--kv-memory", "1GiB", "--ram", "32GiB", "--slots", "2", "--context", "4096"), 0),

@@ -22,10 +22,8 @@ def _sum(own: MemoryBudget, draft: MemoryBudget) -> MemoryBudget:
     added = {part: (low, high) for part, low, high, _ in draft.ranges}
     ranges = []
     for part, low, high, why in own.ranges:
-        if part in _ADDED:
-            more_low, more_high = added.get(part, (getattr(draft, part),) * 2)
-            low, high = low + more_low, high + more_high
-        ranges.append((part, low, high, why))
+        more = added.get(part, (getattr(draft, part),) * 2) if part in _ADDED else (0, 0)
+        ranges.append((part, low + more[0], high + more[1], why))
     return replace(own, **parts, ranges=tuple(ranges))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -65,6 +64,8 @@ def said_value(
 
 def config_pairs(text: str) -> tuple[tuple[str, str], ...]:
     """Keys and values of a llama.cpp config.ini that hold for every model: section `[*]` or none."""
+    import configparser
+
     parser = configparser.RawConfigParser(strict=False, allow_no_value=True, default_section="llmops: none")
     parser.optionxform = lambda optionstr: optionstr  # type: ignore[method-assign]
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import sys
 from dataclasses import dataclass
@@ -119,9 +118,11 @@ def embedded_command() -> tuple[str, ...] | None:
 
 def embedded_answers() -> Answers:
     """What the embedded server is, from its own table: it belongs to this llmops and not to the machine looked at."""
+    from importlib import metadata
+
     from llmops.embedded.options import OPTIONS
 
     flags = frozenset(word for option in OPTIONS for word in (*option.names, *option.off))
     valued = frozenset(word for option in OPTIONS if option.value_name for word in option.names)
-    text = f"{EMBEDDED_LIBRARY} {importlib.metadata.version(EMBEDDED_LIBRARY)}"
+    text = f"{EMBEDDED_LIBRARY} {metadata.version(EMBEDDED_LIBRARY)}"
     return Answers(None, text, flags, valued, accelerators=())

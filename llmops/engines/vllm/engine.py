@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from llmops.core.errors import Unsupported
-from llmops.core.files import RenderedFile
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed, MemoryModel, Plan, Shape
 from llmops.core.problem import Choices
-from llmops.core.verification import Check, Expectation
 from llmops.core.version import Version
 from llmops.engines.base import (
     GGML_OPTIONS,
@@ -23,21 +21,23 @@ from llmops.engines.base import (
     Served,
     Setting,
 )
-from llmops.engines.vllm import detect as detection
 from llmops.engines.vllm.arguments import arguments, warnings
 from llmops.engines.vllm.defaults import uses_cards, with_defaults
 from llmops.engines.vllm.memory import memory_model
 from llmops.engines.vllm.models import checkpoint, choose_models
-from llmops.engines.vllm.observe import observe
 from llmops.engines.vllm.possible import choices
 from llmops.host import Host
 from llmops.models import read_model
+
+if TYPE_CHECKING:
+    from llmops.core.files import RenderedFile
+    from llmops.core.verification import Check, Expectation
 
 
 class Vllm:
     """vLLM's server, by its command line."""
 
-    name = detection.NAME
+    name = "vllm"
     # It has no limit of its own; so many at once would need as many tokens in every step.
     most_slots = 65_536
     cache_types = frozenset({"f16", "bf16", "fp8"})
@@ -104,10 +104,14 @@ class Vllm:
 
     def detect(self, host: Host) -> tuple[Installation, ...]:
         """Every vLLM on the machine, best candidate first."""
-        return detection.detect(host)
+        from llmops.engines.vllm.detect import detect
+
+        return detect(host)
 
     def in_force(self, host: Host, installation: Installation) -> InForce:
         """The process and the model that it was started with."""
+        from llmops.engines.vllm.observe import observe
+
         return observe(host, installation)
 
     def settings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[Setting, ...]:

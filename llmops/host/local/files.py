@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from itertools import islice
@@ -72,6 +71,8 @@ def resolve(path: str) -> str:
 
 def which(program: str) -> str | None:
     """The absolute path of a program on PATH."""
+    import shutil  # it brings every compression along
+
     found = shutil.which(program)
     return None if found is None else str(Path(found).absolute())
 

@@ -46,7 +46,7 @@ def test_mxfp4_is_kept() -> None:
 
 
 def test_it_cannot_be_loaded_before_it_is_converted() -> None:
-    with pytest.raises(Unsupported, match="needs a .gguf file") as refusal:
+    with pytest.raises(Unsupported, match=r"needs a \.gguf file") as refusal:
         require_converted("llama-server", CHECKPOINT)
     assert refusal.value.hint is not None
     assert "convert_hf_to_gguf.py /models/qwen3" in refusal.value.hint
