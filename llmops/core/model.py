@@ -63,9 +63,10 @@ class StateLayer:
 
 @dataclass(frozen=True)
 class TensorGroup:
-    """Weights of one storage type and one role: repeating (per layer), input (token embeddings), output or other.
+    """Weights of one storage type and one role: repeating (per layer), input (token embeddings), output, other.
 
-    `matrix_bytes` is the part in two- or more-dimensional tensors, the only ones that an engine may repack.
+    Further roles are encoder (reads pictures or sound) and draft (only guesses next tokens). `matrix_bytes` is the part
+    in two- or more-dimensional tensors, the only ones that an engine may repack.
     """
 
     role: str
