@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from llmops.core.errors import LlmopsError
 from llmops.host.local import LocalHost
-from llmops.models import read_model
+from llmops.models import hf_cache, hf_directory, hf_estimate, read_model
 from llmops.models.gguf import read_gguf, spec_of_files
 from llmops.models.gguf_reader import unreadable
 from llmops.models.ollama_api import file_of_show, hidden_arrays, own_context_tokens
@@ -107,6 +107,10 @@ SHOW = Target(
     seeds=show_inputs.SEEDS,
     read=_read_show,
 )
+
+
+# Loaded when a model is read; a fuzzer that follows coverage must have them before.
+LOADED = (hf_cache, hf_directory, hf_estimate)
 
 
 def _read_checkpoint(root: Path, name: str) -> object:
