@@ -33,14 +33,14 @@ GRAPHS_INSIDE = Timeline(
 TOKENS_BY_CONCURRENCY = Timeline(
     (
         Since(FIRST, value=False, source=f"{_PLANNING}: num_blocks // groups * smallest block"),
-        Since(_at(0, 20, 2), value=True, source=f"{_PLANNING}: int(max_concurrency * max_model_len)"),
+        Since(_at(0, 20, 1), value=True, source=f"{_PLANNING}: int(max_concurrency * max_model_len)"),
     )
 )
 # Layers of several kinds in groups with tables of their own; before, windows counted as full attention.
 HYBRID_GROUPS = Timeline(
     (
         Since(FIRST, value=False, source=f"{_PLANNING}: unify_hybrid_kv_cache_specs"),
-        Since(_at(0, 9, 2), value=True, source=f"{_PLANNING}: _get_kv_cache_config_uniform_page_size"),
+        Since(_at(0, 9, 1), value=True, source=f"{_PLANNING}: _get_kv_cache_config_uniform_page_size"),
     )
 )
 # Layers with different bytes for a token: one kind of attention only, or any after their pages were made equal.
