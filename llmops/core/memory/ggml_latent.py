@@ -78,6 +78,12 @@ def _decompressed(scope: Scope, queries: int, width: int, compressed: int) -> in
     values = scope.rows(inner, pair)
     rope = scope.rows(max(0, scope.outputs("attn_kv_a_mqa") - scope.inputs("attn_kv_b")), compressed)
     repeated = scope.rows(max(0, width - scope.outputs("attn_kv_b") + inner), rope)
-    scope.graph.read(scope.rows(width, pair, repeated))
+    keys = scope.rows(width, pair, repeated)
+    if scope.rotated_keys:
+        turned, keys = scope.rows(width, turned), scope.rows(width, keys)
+    if scope.rotated_values:
+        values = scope.rows(inner, values)
+    scope.graph.read(keys)
     scope.graph.read(values)
-    return scope.product("attn_output", attend(scope, turned, inner))
+    mixed = attend(scope, turned, inner)
+    return scope.product("attn_output", scope.rows(inner, mixed) if scope.rotated_values else mixed)

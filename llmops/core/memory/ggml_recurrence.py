@@ -41,25 +41,48 @@ def _convolution_input(scope: Scope, channels: int, source: int, remembered: int
 def gated_delta(scope: Scope, normed: int) -> int:
     """Qwen3-Next and 3.5: queries, keys and values through one convolution, then the fused delta rule."""
     channels = scope.outputs("ssm_conv1d")
-    inner = scope.inputs("ssm_out")
     remembered = _remembered(scope)
-    mixed = scope.product("attn_qkv", normed) if scope.has("attn_qkv") else scope.product("ssm_in", normed)
+    if scope.has("attn_qkv"):
+        mixed, gate = scope.product("attn_qkv", normed), normed
+    else:
+        gate = scope.product("ssm_in", normed)
+        mixed = _taken_apart(scope, gate)
     joined = _convolution_input(scope, channels, mixed, remembered)
     state = scope.graph.new(FLOAT_BYTES * scope.state_floats * scope.sequences)
     convolved = scope.over(channels, scope.rows(channels, joined))
-    return _delta_rule(scope, normed, (convolved, convolved, convolved), state, max(0, channels - inner) // 2)
+    return _delta_rule(scope, normed, gate, convolved, state)
 
 
-def _delta_rule(scope: Scope, normed: int, parts: tuple[int, int, int], state: int, keys: int) -> int:
+def _taken_apart(scope: Scope, whole: int) -> int:
+    """Queries, keys and values copied out of the one projection of older conversions."""
+    keys, inner = _key_width(scope), scope.inputs("ssm_out")
+    pair = scope.rows(2 * keys, scope.rows(keys, whole), scope.rows(keys, whole))
+    return scope.rows(2 * keys + inner, pair, scope.rows(inner, whole))
+
+
+def _delta_rule(scope: Scope, normed: int, gate: int, convolved: int, state: int) -> int:
     """Normed queries and keys, values, and the state before and after; the output is gated."""
-    inner = scope.inputs("ssm_out") if scope.has("ssm_out") else scope.inputs("attn_output")
-    first, second = scope.rows(keys, parts[0]), scope.rows(keys, parts[1])
+    inner = scope.inputs("ssm_out")
+    first, second = _normed_heads(scope, convolved), _normed_heads(scope, convolved)
     size = FLOAT_BYTES * (scope.tokens * inner + scope.state_floats * scope.sequences)
-    result = scope.graph.new(size, first, second, parts[2], state)
+    rates = [scope.product(name, normed) for name in ("ssm_alpha", "ssm_beta", "ssm_ba") if scope.has(name)]
+    result = scope.graph.new(size, first, second, convolved, *rates, state)
     scope.graph.read(result)
     output = scope.rows(inner, result)
-    gated = scope.over(inner, output, scope.rows(inner, normed))
+    gated = scope.over(inner, output, scope.rows(inner, gate))
     return scope.rows(scope.embedding, gated)
+
+
+def _key_width(scope: Scope) -> int:
+    """The width of all queries, and that of all keys: what the convolution has beside the values."""
+    return max(0, scope.outputs("ssm_conv1d") - scope.inputs("ssm_out")) // 2
+
+
+def _normed_heads(scope: Scope, convolved: int) -> int:
+    """Queries or keys; Qwen3-Next repeats them for every head of values."""
+    keys, inner = _key_width(scope), scope.inputs("ssm_out")
+    normed = scope.rows(keys, convolved)
+    return scope.rows(inner, normed) if scope.has("ssm_ba") and keys != inner else normed
 
 
 def kimi_delta(scope: Scope, normed: int) -> int:
