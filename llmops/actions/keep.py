@@ -67,7 +67,8 @@ def served_violations(served: Served, problem: Problem) -> tuple[str, ...]:
     threads = served.threads or problem.hardware.cpu.physical_cores
     lines = [*crowded_threads(problem, threads), *served.works_against]
     layers = problem.model.layers
-    if problem.on_gpu and served.gpu_layers is not None and served.gpu_layers < layers:
+    wanted = problem.fixed.gpu_layers
+    if problem.on_gpu and served.gpu_layers is not None and served.gpu_layers < layers and wanted is None:
         lines.append(f"only {served.gpu_layers} of {layers} layers are on the card")
     return tuple(lines)
 
@@ -148,4 +149,7 @@ def _as_fixed(plan: Plan) -> Fixed:
         repack=plan.repack,
         prompt_cache_bytes=plan.prompt_cache_bytes,
         context_checkpoints=plan.context_checkpoints,
+        gpu_layers=plan.gpu_layers,
+        cpu_expert_layers=plan.cpu_expert_layers,
+        tensor_split=plan.tensor_split,
     )

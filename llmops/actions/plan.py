@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from llmops.actions.keep import Kept, chosen_context_tokens, keep_applied, keep_served
 from llmops.actions.subject import (
     ABSENT,
     EMBEDDED,
@@ -21,16 +21,18 @@ from llmops.core.fitting import short_by_bytes
 from llmops.core.hardware import Gpu, Hardware
 from llmops.core.model import ModelSpec
 from llmops.core.overrides import GIVEN
-from llmops.core.plan import Plan
-from llmops.core.problem import Problem, Split, require_possible
+from llmops.core.plan import Fixed, Plan
+from llmops.core.problem import Choices, Problem, Split, require_possible
 from llmops.core.sizing import fits, fits_at_the_start, size, size_explicit
-from llmops.core.throughput import Rates, predict_rates, rates_from_measured
+from llmops.core.throughput import HostPart, Rates, host_part, predict_rates, rates_from_measured
 from llmops.core.units import format_bytes
 from llmops.core.version import Version
 from llmops.engines.base import Engine, InForce, Installation
 from llmops.host import Host
-from llmops.probe.bandwidth import read_bandwidth
 from llmops.state import Recalled, read_applied_plan, read_rates, subject
+
+if TYPE_CHECKING:
+    from llmops.actions.keep import Kept
 
 __all__ = [
     "ABSENT",
@@ -158,6 +160,8 @@ def _measured_if_needed(host: Host, request: PlanRequest, found: Subject, progre
     hardware = found.hardware
     if not request.bandwidth or request.hardware or hardware.bandwidth or _recalled(host, found).rates:
         return found
+    from llmops.probe.bandwidth import read_bandwidth
+
     progress("measuring memory bandwidth (about 2 s)")
     bandwidth, observations = read_bandwidth(host, hardware.cpu, hardware.memory)
     measured = replace(hardware, bandwidth=bandwidth, observations=(*hardware.observations, *observations))
@@ -169,7 +173,10 @@ def _problem(host: Host, request: PlanRequest, found: Subject) -> tuple[Problem,
     engine, version = found.engine, found.version
     on_gpu = engine.uses_cards(hardware, installation, request.fixed)
     choices = engine.choices(_counted(hardware, on_gpu=on_gpu), model, version, request.fixed)
-    rates, warnings = _rates(host, request, found, choices.splits[0] if choices.is_paged else None, on_gpu=on_gpu)
+    split = choices.splits[0] if choices.is_paged else None
+    fixed = request.fixed
+    part = host_part(model, fixed.gpu_layers, fixed.cpu_expert_layers or 0)
+    rates, warnings = _rates(host, request, found, split, part, on_gpu=on_gpu)
     warnings += (*choices.warnings, *_about_version(request, version))
     if on_gpu and not hardware.gpus:
         warnings.append("no card is given or found: the cache is sized by --kv-memory alone, and speeds are a guess")
@@ -180,7 +187,9 @@ def _problem(host: Host, request: PlanRequest, found: Subject) -> tuple[Problem,
     if hardware.gpus and not on_gpu:
         warnings.append("this build of the engine uses no card: the plan is for the processor alone")
     preferred = None
-    if not request.replan and found.serves_the_model:
+    if not request.replan and found.serves_the_model and found.served is not None:
+        from llmops.actions.keep import chosen_context_tokens
+
         preferred = chosen_context_tokens(found.served, read_applied_plan(host, found.engine.name).plan)
     problem = Problem(
         engine=found.engine.name,
@@ -193,7 +202,7 @@ def _problem(host: Host, request: PlanRequest, found: Subject) -> tuple[Problem,
         rates=rates,
         memory=found.memory(1),
         on_gpu=on_gpu,
-        most_slots=engine.most_slots_of(model, version),
+        most_slots=_most_slots(engine, model, version, choices, request.fixed),
         preferred_context_tokens=preferred,
         shaped=lambda shape: engine.shaped(shape, model, version),
         choices=choices,
@@ -201,8 +210,17 @@ def _problem(host: Host, request: PlanRequest, found: Subject) -> tuple[Problem,
         memory_with_cards=lambda count: engine.memory_model(
             replace(hardware, gpus=hardware.gpus[:1] * count), model, version, found.models.draft
         ),
+        split_rates=lambda shape: _predicted(
+            request, found, split, host_part(model, shape.gpu_layers, shape.cpu_expert_layers), on_gpu=on_gpu
+        ),
     )
     return problem, (*found.models.warnings, *warnings)
+
+
+def _most_slots(engine: Engine, model: ModelSpec, version: Version | None, choices: Choices, fixed: Fixed) -> int:
+    """The engine's own limit; of a paged cache every request also takes a token of each step."""
+    most = engine.most_slots_of(model, version)
+    return min(most, fixed.batch_tokens) if choices.is_paged and fixed.batch_tokens else most
 
 
 def _counted(hardware: Hardware, *, on_gpu: bool) -> Hardware:
@@ -219,17 +237,34 @@ def _about_version(request: PlanRequest, version: Version | None) -> list[str]:
 
 
 def _rates(
-    host: Host, request: PlanRequest, found: Subject, split: Split | None, *, on_gpu: bool
+    host: Host,
+    request: PlanRequest,
+    found: Subject,
+    split: Split | None,
+    part: HostPart | None = None,
+    *,
+    on_gpu: bool,
 ) -> tuple[Rates, list[str]]:
     """Predicted rates, replaced by those that an earlier verification measured on this machine.
 
-    `split` None: layers are shared out over every card.
+    `split` None: layers are shared out over every card; `part` of the model stays with the processor.
     """
+    predicted = _predicted(request, found, split, part, on_gpu=on_gpu)
+    recalled = _recalled(host, found)
+    warnings = [recalled.warning] if recalled.warning else []
+    if recalled.rates is None:
+        return predicted, warnings
+    return rates_from_measured(recalled.rates, predicted), warnings
+
+
+def _predicted(
+    request: PlanRequest, found: Subject, split: Split | None, part: HostPart | None, *, on_gpu: bool
+) -> Rates:
     hardware = found.hardware
     if split is not None:
         cards = split.tensor_parallel * split.pipeline_parallel
         hardware = replace(hardware, gpus=hardware.gpus[:cards] or (_UNSEEN_CARD,) * cards * on_gpu)
-    predicted = predict_rates(
+    return predict_rates(
         hardware,
         found.model,
         request.workload,
@@ -237,12 +272,8 @@ def _rates(
         engine=found.engine.name,
         tensor_parallel=split.tensor_parallel if split else 1,
         eager=request.fixed.enforce_eager,
+        part=part,
     )
-    recalled = _recalled(host, found)
-    warnings = [recalled.warning] if recalled.warning else []
-    if recalled.rates is None:
-        return predicted, warnings
-    return rates_from_measured(recalled.rates, predicted), warnings
 
 
 def _recalled(host: Host, found: Subject) -> Recalled:
@@ -252,6 +283,8 @@ def _recalled(host: Host, found: Subject) -> Recalled:
 def _keep(host: Host, request: PlanRequest, found: Subject, problem: Problem) -> Kept | None:
     if found.installation.managed_by == ABSENT:
         return None
+    from llmops.actions.keep import keep_applied, keep_served
+
     described = is_described(request, found.hardware)
     applied = read_applied_plan(host, found.engine.name).plan
     if applied is not None:

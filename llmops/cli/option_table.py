@@ -81,6 +81,25 @@ FIXED = (
     OptionSpec("cache-ram", _K.SIZE, "Fix the memory for saved prompts (llama-server -cram).", "SIZE", minimum=0),
     OptionSpec("ctx-checkpoints", _K.INTEGER, "Fix the checkpoints of a slot (llama-server -ctxcp).", "N", minimum=0),
     OptionSpec("swa-full", _K.FLAG, "Keep the whole context in sliding-window layers."),
+    OptionSpec(
+        "gpu-layers",
+        _K.INTEGER,
+        "Fix the layers on cards; the first ones stay with the processor (llama-server -ngl).",
+        "N",
+        minimum=1,
+        maximum=_MOST_TOKENS,
+    ),
+    OptionSpec(
+        "n-cpu-moe",
+        _K.INTEGER,
+        "Keep the experts of the first layers in main memory (llama-server -ncmoe).",
+        "N",
+        minimum=0,
+        maximum=_MOST_TOKENS,
+    ),
+    OptionSpec(
+        "tensor-split", _K.TEXT, "Fix the shares of the cards in the layers, such as 3,1 (llama-server -ts).", "SHARES"
+    ),
 )
 VLLM = (
     OptionSpec("gpu-memory-utilization", _K.NUMBER, "Fix the share of each card (vLLM).", "F", above=0, maximum=1),

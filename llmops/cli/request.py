@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -125,7 +126,23 @@ def fixed_of(settings: Settings) -> Fixed:
         nodes=settings.value("nodes"),
         prefix_caching=settings.value("enable-prefix-caching"),
         enforce_eager=bool(settings.value("enforce-eager")),
+        gpu_layers=settings.value("gpu-layers"),
+        cpu_expert_layers=settings.value("n-cpu-moe"),
+        tensor_split=_shares(settings.value("tensor-split")),
     )
+
+
+def _shares(text: str | None) -> tuple[float, ...] | None:
+    """Shares as llama-server reads them; raise UsageError for what are no numbers above zero in all."""
+    if text is None:
+        return None
+    try:
+        shares = tuple(float(part) for part in text.replace("/", ",").split(","))
+    except ValueError:
+        shares = ()
+    if not shares or not all(0.0 <= share < math.inf for share in shares) or not any(shares):
+        raise UsageError(f"--tensor-split {text!r} are no shares", hint="give one for each card, such as 3,1")
+    return shares
 
 
 def _cache_types(settings: Settings) -> tuple[str | None, str | None]:

@@ -38,6 +38,7 @@ def _shape_warnings(problem: Problem, plan: Plan, levers: tuple[str, ...]) -> li
         )
     if plan.cache_type_k in EIGHT_BITS and f"{plan.cache_type_k} cache" in levers:
         lines.append("the cache is kept in 8 bits to make it fit: half the memory, slightly less exact replies")
+    lines += _split_warning(problem, plan)
     types = {plan.cache_type_k, plan.cache_type_v}
     if problem.on_gpu and not problem.choices.is_paged and (len(types) > 1 or not types <= FAST_ON_CARDS):
         lines.append(
@@ -45,6 +46,21 @@ def _shape_warnings(problem: Problem, plan: Plan, levers: tuple[str, ...]) -> li
             " keep both in f16, bf16, q8_0 or q4_0"
         )
     return lines
+
+
+def _split_warning(problem: Problem, plan: Plan) -> list[str]:
+    """What a part with the processor costs; a plan has one only where it was asked for."""
+    if not problem.splits_with_host(plan.shape):
+        return []
+    layers = max(0, problem.layers_to_place - (plan.gpu_layers or 0))
+    parts = [f"{layers} of {plan.model.layers} layers"] if layers else []
+    if plan.cpu_expert_layers:
+        parts.append(f"the experts of {plan.cpu_expert_layers} layers")
+    rate = 1.0 / problem.rates_of(plan.shape).likely.step_seconds(1)
+    return [
+        f"{' and '.join(parts)} stay in main memory as asked for: every token reads them there,"
+        f" about {rate:.3g} tokens/s alone"
+    ]
 
 
 def _load_warnings(problem: Problem, plan: Plan, demand: Demand) -> list[str]:

@@ -23,12 +23,13 @@ _APART = ("model", "workload", "policy", "budgets", "speeds", "reasons", "warnin
 _DERIVED = ("cache_tokens", "environment", "arguments")
 # Values that one engine alone has: left out where they are as if it were not there.
 _WHERE_SET = {
-    row.name: row.default
+    row.name: encode(row.default)
     for row in fields(Plan)
     if row.name
     in {
         "loaded_models",
         "cpu_expert_layers",
+        "tensor_split",
         "gpu_memory_utilization",
         "kv_memory_bytes",
         "nodes",

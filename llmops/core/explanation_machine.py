@@ -12,6 +12,8 @@ from llmops.core.problem import Problem
 from llmops.core.processors import MOST_UBATCH_TOKENS, batch_tokens, decode_threads
 from llmops.core.units import format_bytes
 
+GIVEN = "not computed: given, or the engine's own choice"
+
 
 def machine_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
     """Threads, batches, placement, host memory, every budget; of an engine with one pool of pages its own numbers."""
@@ -70,7 +72,7 @@ def _batch_reason(problem: Problem, plan: Plan) -> Reason:
     if policy.protect == "ttft":
         formula = "the engine's large batch: the first token comes sooner, running streams stop longer"
     if fixed.batch_tokens is not None:
-        formula = "not computed: given, or the engine's own choice"
+        formula = GIVEN
     elif batch_tokens(prefill, policy, fixed, plan.slots)[0] != plan.batch_tokens:
         formula += "; kept from an earlier plan"
     return Reason(
@@ -94,10 +96,13 @@ def _switch_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
         Reason(
             "gpu_layers",
             layers,
-            "all layers and the output on the cards, or none: a plan never spills",
+            "all layers and the output on the cards, or none: a plan never spills"
+            if fixed.gpu_layers is None
+            else GIVEN,
             (("layers", str(plan.model.layers)), ("cards", str(len(problem.hardware.gpus)))),
-            "probe and the engine's build",
+            "probe and the engine's build" if fixed.gpu_layers is None else "the user",
         ),
+        *_split_reasons(plan),
         Reason(
             "kv_unified",
             "one pool" if plan.kv_unified else "a cache for each slot",
@@ -122,6 +127,15 @@ def _switch_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
     )
 
 
+def _split_reasons(plan: Plan) -> tuple[Reason, ...]:
+    """Only where the user divides the model by himself."""
+    given = (
+        ("cpu_expert_layers", plan.cpu_expert_layers, "first layers whose experts stay in main memory"),
+        ("tensor_split", "/".join(f"{share:g}" for share in plan.tensor_split), "shares of the cards in the layers"),
+    )
+    return tuple(Reason(name, str(value), formula, (), "the user") for name, value, formula in given if value)
+
+
 def _prompt_cache_reason(problem: Problem, plan: Plan) -> Reason:
     fixed = problem.fixed
     bare = replace(plan.shape, prompt_cache_bytes=0, context_checkpoints=0)
@@ -131,7 +145,7 @@ def _prompt_cache_reason(problem: Problem, plan: Plan) -> Reason:
         " checkpoints: at most 8 per slot in a quarter of what is left"
     )
     if fixed.prompt_cache_bytes is not None:
-        formula = "not computed: given, or the engine's own choice"
+        formula = GIVEN
     conversations = conversations_bytes(plan.model, plan.workload.users, plan.shape)
     return Reason(
         "prompt_cache",

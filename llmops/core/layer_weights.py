@@ -52,3 +52,8 @@ def expert_bytes(model: ModelSpec) -> float:
     other_bytes = sum(group.stored_bytes for group in model.tensors if group.role in never_read)
     unread = model.weights_bytes - model.active_weights_bytes - other_bytes - model.encoder_weights_bytes
     return min(max(unread, 0) / (1.0 - share), model.active_weights_bytes / share)
+
+
+def output_role(model: ModelSpec) -> str:
+    """The tensors that the output layer multiplies with: its own, or the token embeddings where it has none."""
+    return "input" if model.tied_output else "output"

@@ -34,7 +34,8 @@ class Choices:
     `larger_splits` need more cards than there are. `most_batch_tokens` is the engine's own large batch,
     `gpu_memory_utilization` the share of a card that an engine takes which always takes one. `is_paged`: all requests
     take blocks of one pool that is there from the start; more of them than it holds are interrupted, not refused.
-    `warnings` say what is chosen otherwise than the engine would.
+    `splits_with_host`: it can be told which layers or experts stay with the processor. `warnings` say what is chosen
+    otherwise than the engine would.
     """
 
     cache_types: tuple[str, ...] | None = None
@@ -43,6 +44,7 @@ class Choices:
     splits: tuple[Split, ...] = (Split(),)
     larger_splits: tuple[Split, ...] = ()
     is_paged: bool = False
+    splits_with_host: bool = False
     warnings: tuple[str, ...] = ()
 
 
@@ -53,7 +55,8 @@ class Problem:
     `memory` answers what a shape takes on this machine; `preferred_context_tokens` is what the user serves today and
     keeps where it fits; `most_slots` is the engine's own limit. `shaped` is what the engine makes of a shape where it
     decides parts of it by itself; `loaded_models` are in memory at once, and `memory` counts all of them and `draft`,
-    a small model that guesses tokens. `memory_with_cards` answers for so many cards like the first.
+    a small model that guesses tokens. `memory_with_cards` answers for so many cards like the first, `split_rates` how
+    fast a shape is of which the processor keeps a part.
     """
 
     engine: str
@@ -73,6 +76,24 @@ class Problem:
     choices: Choices = Choices()
     draft: ModelSpec | None = None
     memory_with_cards: Callable[[int], MemoryModel] | None = None
+    split_rates: Callable[[Shape], Rates] | None = None
+
+    @property
+    def layers_to_place(self) -> int:
+        """All that a card can be told to hold: every layer, those that guess tokens too, and the output."""
+        return self.model.layers + self.model.draft_layers + 1
+
+    def splits_with_host(self, shape: Shape) -> bool:
+        """Whether the processor keeps a part of a model that runs on cards."""
+        return shape.gpu_layers is not None and (shape.gpu_layers < self.layers_to_place or shape.cpu_expert_layers > 0)
+
+    def rates_of(self, shape: Shape) -> Rates:
+        """How fast a shape is: the rates of the problem, but for one of which the processor keeps a part."""
+        fixed = self.fixed
+        as_given = fixed.gpu_layers is not None or fixed.cpu_expert_layers is not None
+        if as_given or self.split_rates is None or not self.splits_with_host(shape):
+            return self.rates
+        return self.split_rates(shape)
 
     @property
     def batch_is_free(self) -> bool:

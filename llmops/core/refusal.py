@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from llmops.core.errors import DoesNotFit
@@ -44,7 +44,8 @@ def _remedies(problem: Problem, smallest: Shape, budgets: tuple[MemoryBudget, ..
     if problem.choices.is_paged:
         yield from _more_for_the_pool(problem, smallest, budgets)
         return
-    on_host = replace(smallest, gpu_layers=None)
+    yield from _split_with_host(problem, smallest)
+    on_host = replace(smallest, gpu_layers=None, cpu_expert_layers=0, tensor_split=())
     if problem.on_gpu and short_by_bytes(problem.memory(on_host), problem.policy.safety_factor) <= 0:
         yield "--no-gpu fits: all of it in main memory, on the processor, slower"
     crowded = [budget.device for budget in budgets if budget.device != "host" and _leaves_no_room(budget)]
@@ -80,6 +81,54 @@ def _more_for_the_pool(problem: Problem, smallest: Shape, budgets: tuple[MemoryB
         yield f"take a checkpoint under {_rounded_down(weights - short * parts)} (now {format_bytes(weights)})"
     else:
         yield f"{_rounded_up(short)} more on each of {parts} cards" if parts > 1 else f"{_rounded_up(short)} more"
+
+
+def _split_with_host(problem: Problem, smallest: Shape) -> Iterator[str]:
+    """What the processor could keep, least harm first: experts, of which a token reads few, then whole layers."""
+    fixed = problem.fixed
+    given = fixed.gpu_layers is not None or fixed.cpu_expert_layers is not None
+    if not problem.on_gpu or given or not problem.choices.splits_with_host:
+        return
+    layers = problem.model.layers
+    if problem.model.experts:
+        fewest = _least(layers, lambda count: _fits_on_cards(problem, replace(smallest, cpu_expert_layers=count)))
+        found = replace(smallest, cpu_expert_layers=fewest)
+        if fewest and _fits(problem, found):
+            speed = _speed_text(problem, found)
+            yield f"--n-cpu-moe {fewest} fits: experts of {fewest} of {layers} layers in main memory, {speed}"
+            return
+    whole = problem.layers_to_place
+    moved = _least(whole - 1, lambda count: _fits_on_cards(problem, replace(smallest, gpu_layers=whole - count)))
+    found = replace(smallest, gpu_layers=whole - moved)
+    if moved and _fits(problem, found):
+        speed = _speed_text(problem, found)
+        yield f"--gpu-layers {whole - moved} fits: {moved} of {layers} layers with the processor, {speed}"
+
+
+def _least(most: int, suffices: Callable[[int], bool]) -> int:
+    """The smallest number from 1 to `most` that suffices, where every larger one does too; 0 where none does."""
+    if most < 1 or not suffices(most):
+        return 0
+    low, high = 1, most
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if suffices(middle) else (middle + 1, high)
+    return low
+
+
+def _fits(problem: Problem, shape: Shape) -> bool:
+    return short_by_bytes(problem.memory(shape), problem.policy.safety_factor) <= 0
+
+
+def _fits_on_cards(problem: Problem, shape: Shape) -> bool:
+    cards = [budget for budget in problem.memory(shape) if budget.device != "host"]
+    return short_by_bytes(cards, problem.policy.safety_factor) <= 0 if cards else _fits(problem, shape)
+
+
+def _speed_text(problem: Problem, shape: Shape) -> str:
+    rates = problem.rates_of(shape)
+    low, likely, high = (1.0 / rate.step_seconds(1) for rate in (rates.low, rates.likely, rates.high))
+    return f"about {likely:.3g} tokens/s alone ({low:.3g} to {high:.3g})"
 
 
 def _larger_share(problem: Problem, smallest: Shape) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 from llmops.core.cautions import cautions
 from llmops.core.demand import Demand, queue_requests, read_demand, slots_fast_enough, waiting_with
@@ -12,7 +13,6 @@ from llmops.core.memory.budget import MemoryBudget
 from llmops.core.plan import Plan, Shape
 from llmops.core.problem import Problem, Split
 from llmops.core.processors import batch_tokens, decode_threads, prefill_threads, waits_passively
-from llmops.core.refusal import does_not_fit
 from llmops.core.throughput import speeds
 
 # Slots for several users, however seldom they meet: one slot serves strictly one after the other.
@@ -27,6 +27,8 @@ def size(problem: Problem) -> Plan:
     floor = min(needed_context(problem), start.context_tokens_per_slot)
     fitted = _fewest_cards(problem, demand, start, floor)
     if fitted is None:
+        from llmops.core.refusal import does_not_fit
+
         raise does_not_fit(problem, replace(_on_all_cards(problem, start), context_tokens_per_slot=floor))
     if fitted.shape.slots < slots:
         binding = "memory"
@@ -78,6 +80,7 @@ def size_explicit(problem: Problem) -> Plan:
 
 def as_it_is_now(problem: Problem, plan: Plan) -> Plan:
     """The same numbers, with all that follows from them on this machine today: memory, waiting, speeds, reasons."""
+    problem = replace(problem, rates=problem.rates_of(plan.shape))
     demand = read_demand(problem.workload, problem.policy, problem.rates, most_slots=problem.most_slots)
     met = waiting_with(demand, problem.workload, problem.rates, plan.slots)
     now = replace(
@@ -173,7 +176,7 @@ def _shape(problem: Problem, slots: int, context_tokens: int) -> Shape:
         repack=fixed.repack is not False,
         prompt_cache_bytes=fixed.prompt_cache_bytes or 0,
         context_checkpoints=fixed.context_checkpoints or 0,
-        gpu_layers=problem.model.layers + problem.model.draft_layers + 1 if problem.on_gpu else None,
+        **_placed(problem),
         gpu_memory_utilization=fixed.gpu_memory_utilization or choices.gpu_memory_utilization,
         kv_memory_bytes=fixed.kv_memory_bytes,
         tensor_parallel=fixed.tensor_parallel or 1,
@@ -182,6 +185,18 @@ def _shape(problem: Problem, slots: int, context_tokens: int) -> Shape:
         prefix_caching=fixed.prefix_caching,
         enforce_eager=fixed.enforce_eager,
     )
+
+
+def _placed(problem: Problem) -> dict[str, Any]:
+    """Everything on the cards, where there are any, but for what the user wants with the processor."""
+    fixed, whole = problem.fixed, problem.layers_to_place
+    if not problem.on_gpu:
+        return {"gpu_layers": None}
+    return {
+        "gpu_layers": whole if fixed.gpu_layers is None else min(fixed.gpu_layers, whole),
+        "cpu_expert_layers": min(fixed.cpu_expert_layers or 0, problem.model.layers),
+        "tensor_split": fixed.tensor_split or (),
+    }
 
 
 def _with_prompt_cache(problem: Problem, shape: Shape) -> Shape:

@@ -8,7 +8,7 @@ evidence: docs/reference/speed.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmops.core.card_rates import card_rates
 from llmops.core.hardware import Bandwidth, Cpu, Hardware
@@ -17,15 +17,18 @@ from llmops.core.plan import Speed, SpeedRange
 from llmops.core.throughput_classes import CPU, SpeedClass, Triple
 from llmops.core.throughput_measured import rates_from_measured
 from llmops.core.throughput_model import Knee, RateModel, Rates, find_knee
+from llmops.core.throughput_split import HostPart, divided, host_part, joined
 from llmops.core.throughput_work import Work, prefill_parameters, work
 from llmops.core.workload import Workload
 
 __all__ = [
     "STREAMS_SHOWN",
+    "HostPart",
     "Knee",
     "RateModel",
     "Rates",
     "find_knee",
+    "host_part",
     "predict_rates",
     "prefill_parameters",
     "rates_from_measured",
@@ -65,10 +68,12 @@ def predict_rates(
     engine: str = "llama-server",
     tensor_parallel: int = 1,
     eager: bool = False,
+    part: HostPart | None = None,
 ) -> Rates:
     """Rates from the machine's bandwidth and arithmetic; no measurement of this model is needed.
 
-    `tensor_parallel` cards share each layer; `eager`: vLLM without captured graphs.
+    `tensor_parallel` cards share each layer; `eager`: vLLM without captured graphs. `part` of the model stays with the
+    processor though cards are used.
     """
     if on_gpu:
         cards = card_rates(
@@ -82,11 +87,35 @@ def predict_rates(
         reached = _times(rates, CPU.bandwidth_share)
         operations = _cpu_operations(hardware.cpu)
     cost = work(model, workload, tensor_parallel=tensor_parallel)
+    if on_gpu and part is not None:
+        on_cards = tuple(_Reached(end, reached[end], operations[end], model.layers * exchange[end]) for end in range(3))
+        both = _with_host(hardware, cost, part, speed_class, on_cards)
+        return replace(both, source=f"predicted from {source}, and for the part on the host {both.source}")
     low, likely, high = (
         _rate_model(cost, speed_class, _Reached(end, reached[end], operations[end], model.layers * exchange[end]))
         for end in range(3)
     )
     return Rates(low, likely, high, f"predicted from {source}", basis=speed_class.name)
+
+
+def _with_host(
+    hardware: Hardware, cost: Work, part: HostPart, speed_class: SpeedClass, cards: tuple[_Reached, ...]
+) -> Rates:
+    """Cards and processor one after the other; both sides read their own part."""
+    bandwidth, said = _cpu_bandwidth(hardware.bandwidth)
+    reached, operations = _times(bandwidth, CPU.bandwidth_share), _cpu_operations(hardware.cpu)
+    on_cards, on_host = divided(cost, part)
+    low, likely, high = (
+        joined(
+            _rate_model(on_cards, speed_class, machine),
+            _rate_model(on_host, CPU, _Reached(machine.end, reached[machine.end], operations[machine.end], 0.0)),
+            part,
+            machine.end,
+            speed_class.prefill_tokens,
+        )
+        for machine in cards
+    )
+    return Rates(low, likely, high, said, basis=f"{speed_class.name}, a part with the processor")
 
 
 def speeds(rates: Rates, workload: Workload, streams_shown: tuple[int, ...] = STREAMS_SHOWN) -> tuple[Speed, ...]:

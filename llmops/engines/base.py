@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from llmops.core.files import RenderedFile
-from llmops.core.hardware import Hardware
 from llmops.core.model import CACHE_TYPE_BLOCKS, ModelSpec
 from llmops.core.plan import Fixed, MemoryModel, Plan, Shape
 from llmops.core.problem import Choices
-from llmops.core.verification import Check, Expectation
 from llmops.core.version import Version
-from llmops.host import Host
+
+if TYPE_CHECKING:
+    from llmops.core.files import RenderedFile
+    from llmops.core.hardware import Hardware
+    from llmops.core.verification import Check, Expectation
+    from llmops.host import Host
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,12 @@ VLLM_OPTIONS = frozenset({
 })  # fmt: skip
 GGML_OPTIONS = frozenset({
     "batch-size", "ubatch-size", "cache-type-k", "cache-type-v", "flash-attn", "kv-unified", "repack", "cache-ram",
-    "ctx-checkpoints", "swa-full",
+    "ctx-checkpoints", "swa-full", "gpu-layers", "n-cpu-moe", "tensor-split",
 })  # fmt: skip
 GGML_CACHE_TYPES = frozenset(name for name in CACHE_TYPE_BLOCKS if name != "fp8")
+
+# What decides which parts of a model lie where; Ollama leaves it to the engine that it starts.
+PLACEMENT_OPTIONS = frozenset({"gpu-layers", "n-cpu-moe", "tensor-split"})
 
 # The part of InForce.unseen that says that the engine answers only to those who have its key.
 KEY = "key"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from llmops.core.errors import UsageError
+from llmops.core.hardware import Hardware
 from llmops.core.memory.ggml_cache import refuses_cache_types
 from llmops.core.memory.ggml_settings import GgmlSettings
 from llmops.core.model import ModelSpec
@@ -41,4 +42,24 @@ def require_one_cache_type(model: ModelSpec, build: Version | None, fixed: Fixed
             f"{model.reference} keeps keys and values in one compressed vector, which is stored in one type, not in"
             f" {key} and {value}",
             hint=f"give --cache-type-k {key} --cache-type-v {key}, or neither",
+        )
+
+
+def require_placeable(model: ModelSpec, hardware: Hardware, fixed: Fixed) -> None:
+    """Raise UsageError where the user divides a model that cannot be divided so."""
+    given = {
+        "--gpu-layers": fixed.gpu_layers,
+        "--n-cpu-moe": fixed.cpu_expert_layers,
+        "--tensor-split": fixed.tensor_split,
+    }
+    named = [name for name, value in given.items() if value]
+    if named and not hardware.gpus:
+        raise UsageError(f"{named[0]} divides a model between cards and processor, and no card is used here")
+    if fixed.cpu_expert_layers and not model.experts:
+        raise UsageError(f"{model.reference} has no experts that --n-cpu-moe could keep in main memory")
+    cards = len(hardware.gpus)
+    if fixed.tensor_split and len(fixed.tensor_split) != cards:
+        raise UsageError(
+            f"--tensor-split has {len(fixed.tensor_split)} shares, and there are {cards} cards",
+            hint="give one share for each card, such as 3,1",
         )

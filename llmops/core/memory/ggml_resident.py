@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from llmops.core.layer_weights import output_role
 from llmops.core.memory.ggml_cache import total_cache_bytes
 from llmops.core.memory.ggml_compute import compute_bytes, output_bytes
 from llmops.core.memory.ggml_runtime import process_bytes
 from llmops.core.memory.ggml_settings import GgmlSettings
-from llmops.core.memory.ggml_weights import HOST, Placement, doubled_output_bytes, output_role, repacked_bytes
+from llmops.core.memory.ggml_weights import HOST, Placement, doubled_output_bytes, repacked_bytes
 from llmops.core.model import ModelSpec
 from llmops.core.version import Version
 

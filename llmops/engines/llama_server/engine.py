@@ -1,16 +1,15 @@
-"""llama-server behind the engine protocol."""
+"""llama-server behind the engine protocol; what only some commands need is imported where it is used."""
 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from llmops.core.errors import UsageError
-from llmops.core.files import RenderedFile
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed, MemoryModel, Plan, Shape
 from llmops.core.problem import Choices
-from llmops.core.verification import Check, Expectation
 from llmops.core.version import Version
 from llmops.engines.base import (
     GGML_CACHE_TYPES,
@@ -25,33 +24,27 @@ from llmops.engines.base import (
     Setting,
 )
 from llmops.engines.converted import as_converted, require_converted
-from llmops.engines.ggml import require_one_cache_type
-from llmops.engines.llama_server import detect as detection
-from llmops.engines.llama_server.checks import checks
+from llmops.engines.ggml import require_one_cache_type, require_placeable
+from llmops.engines.llama_server.arguments import PROGRAM
 from llmops.engines.llama_server.command import build
-from llmops.engines.llama_server.contradictions import contradictions
 from llmops.engines.llama_server.defaults import with_defaults
-from llmops.engines.llama_server.expectations import expectations
-from llmops.engines.llama_server.failures import last_words
-from llmops.engines.llama_server.files import render_files
-from llmops.engines.llama_server.launch import launch
-from llmops.engines.llama_server.log import log_checks, port_was_taken
 from llmops.engines.llama_server.memory import memory_model
-from llmops.engines.llama_server.observe import observe
-from llmops.engines.llama_server.served import served
 from llmops.engines.llama_server.settings import require_usable
-from llmops.engines.unit import drop_in_path
 from llmops.host import Host
 from llmops.models import read_model, stores_for
 
 _LOADING = 503  # every route answers it while the model loads (tools/server/server-http.cpp)
 _READY = 200
 
+if TYPE_CHECKING:
+    from llmops.core.files import RenderedFile
+    from llmops.core.verification import Check, Expectation
+
 
 class LlamaServer:
     """llama.cpp's HTTP server, as a binary or embedded in llmops."""
 
-    name = detection.NAME
+    name = PROGRAM
     cache_types = GGML_CACHE_TYPES
     foreign_options = VLLM_OPTIONS
     can_be_configured = True
@@ -70,9 +63,10 @@ class LlamaServer:
         return memory_model(hardware, model, version, draft)
 
     def choices(self, hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Choices:
-        """Those of the policy; UsageError for two cache types where the model's cache has one."""
+        """Those of the policy; UsageError for values that the model or the machine has no place for."""
         require_one_cache_type(model, version, fixed)
-        return Choices()
+        require_placeable(model, hardware, fixed)
+        return Choices(splits_with_host=True)
 
     def uses_cards(self, hardware: Hardware, installation: Installation, fixed: Fixed) -> bool:
         """Where there are cards and the build is not for processors."""
@@ -121,6 +115,8 @@ class LlamaServer:
 
     def served(self, in_force: InForce, installation: Installation) -> Served | None:
         """What runs now in a plan's own terms."""
+        from llmops.engines.llama_server.served import served
+
         return served(in_force, installation)
 
     def with_defaults(self, fixed: Fixed, model: ModelSpec, installation: Installation, hardware: Hardware) -> Fixed:
@@ -129,10 +125,14 @@ class LlamaServer:
 
     def detect(self, host: Host) -> tuple[Installation, ...]:
         """Every llama-server on the machine, best candidate first."""
-        return detection.detect(host)
+        from llmops.engines.llama_server.detect import detect
+
+        return detect(host)
 
     def in_force(self, host: Host, installation: Installation) -> InForce:
         """What is configured and what really runs."""
+        from llmops.engines.llama_server.observe import observe
+
         return observe(host, installation)
 
     def settings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[Setting, ...]:
@@ -148,12 +148,17 @@ class LlamaServer:
 
         Raises Misconfigured for a server that systemd does not manage, with the lines for its own configuration.
         """
+        from llmops.engines.llama_server.files import render_files
+
         return render_files(plan, installation, in_force)
 
     def contradictions(
         self, host: Host, plan: Plan, installation: Installation, in_force: InForce
     ) -> tuple[Contradiction, ...]:
         """What a person's drop-ins and environment files set to another value than the plan does."""
+        from llmops.engines.llama_server.contradictions import contradictions
+        from llmops.engines.unit import drop_in_path
+
         if installation.unit is None:
             return ()
         managed = (drop_in_path(installation.unit),)
@@ -164,12 +169,16 @@ class LlamaServer:
         self, plan: Plan, installation: Installation, in_force: InForce | None = None
     ) -> tuple[Expectation, ...]:
         """What must be seen once the plan is live."""
+        from llmops.engines.llama_server.expectations import expectations
+
         return expectations(plan, installation, in_force)
 
     def checks(
         self, expectations: tuple[Expectation, ...], installation: Installation, in_force: InForce
     ) -> tuple[Check, ...]:
         """Each expectation compared with what was seen."""
+        from llmops.engines.llama_server.checks import checks
+
         return checks(expectations, installation, in_force)
 
     def health(self, host: Host, url: str) -> Health:
@@ -194,16 +203,24 @@ class LlamaServer:
 
     def launch(self, plan: Plan, installation: Installation, port: int) -> Launch:
         """The same settings as a child process on loopback."""
+        from llmops.engines.llama_server.launch import launch
+
         return launch(plan, installation, port)
 
     def last_words(self, exit_code: int, output: str) -> str:
         """Why a child that ended early did so, and what to do."""
+        from llmops.engines.llama_server.failures import last_words
+
         return last_words(exit_code, output)
 
     def port_was_taken(self, output: str) -> bool:
         """Whether the log of a child that ended says that another program has its port."""
+        from llmops.engines.llama_server.log import port_was_taken
+
         return port_was_taken(output)
 
     def log_checks(self, plan: Plan, output: str) -> tuple[Check, ...]:
         """Cache really allocated against the budget, and the layers that went to cards."""
+        from llmops.engines.llama_server.log import log_checks
+
         return log_checks(plan, output)

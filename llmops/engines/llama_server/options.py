@@ -43,6 +43,10 @@ UBATCH = Option("ubatch", ("--ubatch-size", "-ub"), ("LLAMA_ARG_UBATCH",))
 THREADS = Option("threads", ("--threads", "-t"), ("LLAMA_ARG_THREADS",))
 BATCH_THREADS = Option("batch_threads", ("--threads-batch", "-tb"))
 GPU_LAYERS = Option("gpu_layers", ("--gpu-layers", "--n-gpu-layers", "-ngl"), ("LLAMA_ARG_N_GPU_LAYERS",))
+# Since build 6096 (August 2025, pull request 15077); both keep matrices of experts in main memory.
+CPU_EXPERT_LAYERS = Option("cpu_expert_layers", ("--n-cpu-moe", "-ncmoe"), ("LLAMA_ARG_N_CPU_MOE",))
+CPU_EXPERTS = Option("cpu_experts", ("--cpu-moe", "-cmoe"), ("LLAMA_ARG_CPU_MOE",))
+TENSOR_SPLIT = Option("tensor_split", ("--tensor-split", "-ts"), ("LLAMA_ARG_TENSOR_SPLIT",))
 FLASH_ATTENTION = Option("flash_attention", ("--flash-attn", "-fa"), ("LLAMA_ARG_FLASH_ATTN",))
 PROMPT_CACHE = Option("prompt_cache", ("--cache-ram", "-cram"), ("LLAMA_ARG_CACHE_RAM",))
 CHECKPOINTS = Option(
@@ -63,7 +67,8 @@ LOAD_MODE = Option(
 
 PLANNED: tuple[Option, ...] = (
     SLOTS, CONTEXT, CACHE_TYPE_K, CACHE_TYPE_V, KV_UNIFIED, KV_UNIFIED_PER_SLOT, BATCH, UBATCH, THREADS, BATCH_THREADS,
-    GPU_LAYERS, FLASH_ATTENTION, PROMPT_CACHE, CHECKPOINTS, SWA_FULL, LOAD_MODE, REPACK, FIT, METRICS,
+    GPU_LAYERS, CPU_EXPERT_LAYERS, CPU_EXPERTS, TENSOR_SPLIT, FLASH_ATTENTION, PROMPT_CACHE, CHECKPOINTS, SWA_FULL,
+    LOAD_MODE, REPACK, FIT, METRICS,
 )  # fmt: skip
 ALL: tuple[Option, ...] = (MODEL, HOST, PORT, *PLANNED)
 

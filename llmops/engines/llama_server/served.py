@@ -10,6 +10,7 @@ from llmops.engines.llama_server.arguments import Argument, find, program_length
 from llmops.engines.llama_server.endpoint import said_value
 from llmops.engines.llama_server.options import Option
 
+EVERY_LAYER = 1 << 16  # more than any model has
 _OFF = frozenset({"0", "false", "off", "disabled"})
 
 
@@ -39,6 +40,8 @@ def served(in_force: InForce, installation: Installation) -> Served | None:
         repack=sources.switch(options.REPACK) is not False,
         prompt_cache_bytes=max(0, sources.number(options.PROMPT_CACHE, defaults.PROMPT_CACHE_MIB)) * MIB,
         context_checkpoints=sources.number(options.CHECKPOINTS, defaults.CHECKPOINTS),
+        cpu_expert_layers=_cpu_expert_layers(sources),
+        tensor_split=_shares(sources.text(options.TENSOR_SPLIT) or ""),
     )
     return Served(
         values,
@@ -55,6 +58,20 @@ def _unified(slots: int, sources: _Sources) -> bool:
     asked = sources.number(options.SLOTS, -1)
     automatic = asked < 0 or asked == 1 != slots
     return (slots > 1 and automatic) or bool(sources.switch(options.KV_UNIFIED))
+
+
+def _cpu_expert_layers(sources: _Sources) -> int | None:
+    if sources.switch(options.CPU_EXPERTS):
+        return EVERY_LAYER
+    return _above_zero(sources.number(options.CPU_EXPERT_LAYERS, 0))
+
+
+def _shares(text: str) -> tuple[float, ...] | None:
+    """The numbers of `-ts`, or None where there are none."""
+    try:
+        return tuple(float(part) for part in text.replace("/", ",").split(",")) if text else None
+    except ValueError:
+        return None
 
 
 def _above_zero(number: int) -> int | None:

@@ -112,6 +112,10 @@ def _add_placement(draft: Draft, plan: Plan) -> None:
     if layers is None:
         return
     draft.require(options.GPU_LAYERS, str(layers))
+    if plan.cpu_expert_layers:
+        draft.require(options.CPU_EXPERT_LAYERS, str(plan.cpu_expert_layers))
+    if plan.tensor_split:
+        draft.require(options.TENSOR_SPLIT, ",".join(f"{share:g}" for share in plan.tensor_split))
     # Every value that --fit would adjust is explicit. Left on, it could still move layers to main memory without a
     # word at the default verbosity; off, a plan that does not fit fails at load and is rolled back.
     draft.prefer(options.FIT.spellings, "off")

@@ -12,6 +12,7 @@ from llmops.core.verification import Check, Expectation
 from llmops.core.version import Version
 from llmops.engines.base import (
     GGML_CACHE_TYPES,
+    PLACEMENT_OPTIONS,
     VLLM_OPTIONS,
     Contradiction,
     Health,
@@ -45,7 +46,7 @@ class Ollama:
 
     name = detection.NAME
     cache_types = GGML_CACHE_TYPES
-    foreign_options = VLLM_OPTIONS | {"draft-model"}
+    foreign_options = VLLM_OPTIONS | PLACEMENT_OPTIONS | {"draft-model"}
     can_be_configured = True
     most_slots = shape.MOST_SLOTS
     install_steps: tuple[str, ...] = (

@@ -34,6 +34,7 @@ TOLD_UNDER = {
 # vLLM's values, and one for models of experts: without a reason while they are as if they were not there.
 OF_OTHER_ENGINES = {
     "cpu_expert_layers",
+    "tensor_split",
     "gpu_memory_utilization",
     "kv_memory_bytes",
     "tensor_parallel",
