@@ -61,7 +61,6 @@ def test_the_most_tensors_of_one_file(model: Path) -> None:
     text = b"{" + LAYER.encode() + b"," + experts(MAX_TENSORS - 1) + b"}"
     header(model, text, 2 * MAX_TENSORS)
     assert under_limits(reading(model)).kind == "read"
-    assert peak_bytes(reading(model)) > 10_000_000
 
 
 def test_more_tensors_than_any_model(model: Path) -> None:
@@ -172,7 +171,7 @@ def test_indexes_that_are_long_for_nothing(model: Path, text: bytes) -> None:
 )
 def test_configurations_that_grow_in_memory(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "config.json").write_bytes(text)
-    assert "config.json" in refusal(tmp_path)
+    assert "config.json" in refusal(tmp_path, weighed=False)
 
 
 def test_a_configuration_with_a_hole_of_a_terabyte(tmp_path: Path) -> None:
