@@ -76,18 +76,21 @@ def _pool_too_small(plan: Plan) -> DoesNotFit:
     from llmops.core.fitting import short_by_bytes
 
     worst = max(plan.budgets, key=lambda budget: short_by_bytes((budget,), 1.0))
-    asked = f"{plan.slots} slots of {plan.context_tokens_per_slot:,} tokens"
     hint = "llmops plan with the same options searches for a configuration that fits"
     needed, pool = worst.needed_cache_bytes or 0, worst.cache_bytes
+    alone = needed == worst.request_cache_bytes
+    asked = "one request" if alone else f"{plan.slots} slots"
+    asked = f"{asked} of {plan.context_tokens_per_slot:,} tokens {'needs' if alone else 'need'}"
     if worst.free_bytes < 0:
         return DoesNotFit(
-            f"{asked} need {format_bytes(worst.required_bytes)} on {worst.device}, which has"
+            f"{asked} {format_bytes(worst.required_bytes)} on {worst.device}, which has"
             f" {format_bytes(worst.available_bytes)}",
             hint=hint,
         )
-    starts = "; it would start, and interrupt and compute again what is too much"
+    held = worst.max_concurrency or 0.0
+    starts = "; it would start, and interrupt and compute again what is too much" if held >= 1 else ""
     return DoesNotFit(
-        f"{asked} need {format_bytes(needed)} of cache on {worst.device}, which has {format_bytes(pool)}: room for"
-        f" {worst.max_concurrency or 0.0:.2f} of them{starts if needed != worst.request_cache_bytes else ''}",
+        f"{asked} {format_bytes(needed)} of cache on {worst.device}, which has {format_bytes(pool)}: room for"
+        f" {held:.2f} of them{starts}",
         hint=hint,
     )

@@ -53,6 +53,24 @@ def test_without_slots_it_must_only_start(run: Run, directory: str) -> None:
     )
 
 
+def test_what_would_not_even_start_says_so(run: Run, directory: str) -> None:
+    for slots in ((), ("--slots", "3")):
+        ran = run("size", *CARD[:4], "--kv-memory", "64MiB", "--model", directory, *slots)
+        assert ran.exit_code == 4
+        assert "room for 0.50 of them" in ran.stderr
+        assert "would start" not in ran.stderr
+        assert ("one request of 16,384 tokens needs" in ran.stderr) is (slots == ())
+    ran = run("size", *CARD[:4], "--gpu", "Card:1GiB", "--ram", "32GiB", "--model", directory)
+    assert ran.exit_code == 4
+    assert "on gpu0, which has 1.00 GiB" in ran.stderr
+
+
+def test_requests_are_no_more_than_the_tokens_of_a_step(run: Run, directory: str) -> None:
+    words = ("plan", *CARD, "--model", directory, "--users", "5000", "--max-num-batched-tokens", "4")
+    plan = run(*words, "--output", "json").envelope["data"]["plan"]
+    assert (plan["slots"], plan["batch_tokens"]) == (4, 4)
+
+
 def test_a_part_of_a_machine_in_two_is_counted_for_each_card(run: Run, directory: str) -> None:
     ran = run(
         "size", *CARD[:4], "--kv-memory", "1GiB", "--slots", "1", "--tensor-parallel", "2", "--model", directory,
