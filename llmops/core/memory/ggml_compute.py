@@ -5,8 +5,6 @@ The graph is built as the engine builds it, one layer of every kind that the mod
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from llmops.core.memory.ggml_altup import first_versions, versions
 from llmops.core.memory.ggml_block import layer, scope_of
 from llmops.core.memory.ggml_cache import layer_cells
@@ -44,10 +42,14 @@ def card_compute_bytes(
     """Bytes of the compute buffer of a card that computes whole layers: token embeddings come from the host.
 
     `in_turn`: several cards hold the whole model and work on batches in turn. `copied_bytes`: the largest matrix that
-    the host keeps; the card copies it to compute large batches (ggml-backend.cpp, op_offload).
+    the host keeps; the card copies it to compute large batches (ggml-backend.cpp, op_offload), at most beside all else
+    that layers need.
     """
-    graph = compute_graph(model, settings, build, on_card=True, in_turn=in_turn, copied_bytes=copied_bytes)
-    return graph.peak_bytes()
+    graph = compute_graph(model, settings, build, on_card=True, in_turn=in_turn)
+    if not copied_bytes:
+        return graph.peak_bytes()
+    layers = compute_graph(model, settings, build, on_card=True, in_turn=in_turn, logits=False)
+    return max(graph.peak_bytes(), copied_bytes + layers.peak_bytes())
 
 
 def compute_graph(
@@ -57,7 +59,7 @@ def compute_graph(
     *,
     on_card: bool = False,
     in_turn: bool = False,
-    copied_bytes: int = 0,
+    logits: bool = True,
 ) -> Graph:
     """The graph of one prompt batch: inputs, the layers that differ, logits."""
     graph = Graph()
@@ -70,9 +72,10 @@ def compute_graph(
     first = scope_of(graph, kinds[0], model, settings, tokens)
     state = first_versions(first, state) if versions(first) > 1 else state
     for kind in kinds:
-        scope = replace(scope_of(graph, kind, model, settings, tokens), copied_bytes=copied_bytes)
-        state = layer(scope, state, extra)
+        state = layer(scope_of(graph, kind, model, settings, tokens), state, extra)
     graph.read(*masks)
+    if not logits:
+        return graph
     outputs = tokens if RESERVES_LOGITS.at(build) else min(tokens, output_rows(settings))
     last = graph.new(FLOAT_BYTES * outputs * model.embedding_length, state)
     graph.new(FLOAT_BYTES * outputs * model.vocabulary_size, last)

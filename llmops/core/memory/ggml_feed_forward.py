@@ -43,14 +43,14 @@ def experts(scope: Scope, normed: int) -> int:
     if scope.weighs_before:
         source = scope.over(used * scope.embedding, scope.rows(used * scope.embedding, source), weights)
     if scope.has("ffn_gate_up_exps"):
-        pair = scope.rows(used * 2 * width, source, *scope.copy())
+        pair = scope.rows(used * 2 * width, source)
         inner = scope.rows(used * width, pair)
     elif scope.has("ffn_gate_exps"):
-        gate = scope.rows(used * width, source, *scope.copy())
-        inner = scope.rows(used * width, gate, scope.rows(used * width, source, *scope.copy()))
+        gate = scope.rows(used * width, source)
+        inner = scope.rows(used * width, gate, scope.rows(used * width, source))
     else:
-        inner = scope.over(used * width, scope.rows(used * width, source, *scope.copy()))
-    each = scope.rows(used * wide, inner, *scope.copy())
+        inner = scope.over(used * width, scope.rows(used * width, source))
+    each = scope.rows(used * wide, inner)
     each = each if scope.weighs_before else scope.over(used * wide, each, weights)
     total = scope.rows(wide, each)
     return scope.product("ffn_latent_up", total) if scope.has("ffn_latent_up") else total

@@ -22,8 +22,8 @@ class Scope:
     """What every part of a layer is built with; `cells` are those of one stream of the layer's own cache.
 
     `state_floats` is the recurrent state of one sequence, `convolution_floats` what its convolution remembers;
-    `weighs_before`: experts are weighed before they compute (Llama 4). `copied_bytes`: a matrix that the
-    host keeps is copied before it is used. `turns`: queries and keys are normed or turned by their position.
+    `weighs_before`: experts are weighed before they compute (Llama 4). `turns`: queries and keys are
+    normed or turned by their position.
     """
 
     graph: Graph
@@ -45,7 +45,6 @@ class Scope:
     convolution_floats: int = 0
     experts_used: int = 0
     weighs_before: bool = False
-    copied_bytes: int = 0
     turns: bool = True
 
     def has(self, name: str) -> bool:
@@ -70,11 +69,7 @@ class Scope:
 
     def product(self, name: str, source: int) -> int:
         """A matrix times the vectors of all tokens."""
-        return self.rows(self.outputs(name), source, *self.copy())
-
-    def copy(self) -> tuple[int, ...]:
-        """The copy of a matrix that the host keeps; it is given back as soon as it was used."""
-        return (self.graph.new(self.copied_bytes),) if self.copied_bytes else ()
+        return self.rows(self.outputs(name), source)
 
 
 class Mixed(NamedTuple):
