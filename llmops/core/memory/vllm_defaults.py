@@ -17,7 +17,7 @@ from llmops.core.version import Since, Timeline, Version
 
 _SOURCE = "vllm/engine/arg_utils.py, get_batch_defaults: API server"
 # (memory of the card from here on, max_num_batched_tokens, max_num_seqs), the first that fits counts.
-BATCH_DEFAULTS = Timeline(
+BATCH_DEFAULTS: Timeline[tuple[tuple[int, int, int], ...]] = Timeline(
     (
         Since(Version((0, 0)), ((70 * GIB, 8_192, 1_024), (0, 2_048, 256)), _SOURCE),
         Since(
@@ -80,7 +80,7 @@ def _batch_defaults(settings: VllmSettings, card: CardFacts) -> tuple[int, int]:
     small = any(name in card.name.lower() for name in SMALL_BATCH_NAMES)
     small = small or card.compute_capability in SMALL_BATCH_CAPABILITIES.at(settings.version)
     size = 0 if small else card.total_bytes
-    return next(row[1:] for row in BATCH_DEFAULTS.at(settings.version) if size >= row[0])
+    return next((tokens, requests) for least, tokens, requests in BATCH_DEFAULTS.at(settings.version) if size >= least)
 
 
 def longest_request(model: ModelSpec, settings: VllmSettings) -> int:
