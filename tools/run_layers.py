@@ -105,6 +105,17 @@ def systemd_obstacle() -> Obstacle | None:
     return compiler_obstacle()
 
 
+def vllm_obstacle() -> Obstacle | None:
+    """A vLLM for processors must be there or be installable; its own packages decide that, not this machine's."""
+    got = subprocess.run(
+        [str(PYTHON), "-m", "tools.get_vllm"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    if got.returncode == 0:
+        return None
+    last = got.stderr.strip().splitlines()[-1:] or [f"python -m tools.get_vllm ended with {got.returncode}"]
+    return Obstacle(last[0], removable=False)
+
+
 GET_MODEL = (str(PYTHON), "-m", "tools.get_model")
 GET_SERVER = (str(PYTHON), "-m", "tools.get_llama_server")
 LAYERS = (
@@ -112,6 +123,7 @@ LAYERS = (
     Layer("contract", ("tests/contract",)),
     Layer("packaging", ("tests", "-m", "packaging")),
     Layer("engines", ("tests", "-m", "engines"), (GET_MODEL, GET_SERVER), engines_obstacle),
+    Layer("vllm", ("tests", "-m", "vllm"), obstacle=vllm_obstacle),
     Layer("systemd", ("tests", "-m", "systemd"), (GET_MODEL, GET_SERVER), systemd_obstacle),
     Layer("faults", ("tests", "-m", "faults"), (GET_MODEL, GET_SERVER), systemd_obstacle),
 )

@@ -26,7 +26,7 @@ from llmops.models import read_model
 from tests.truth.tiny_models import MODELS, write_model
 from tools.get_vllm import installed_version, python_path
 
-pytestmark = [pytest.mark.engines, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
 MIB = 1024**2
 PRINTED = re.compile(r"KV cache size: ([\d,]+) tokens, Maximum concurrency for ([\d,]+) tokens per request: ([\d.]+)x")
