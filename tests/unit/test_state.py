@@ -107,11 +107,11 @@ def test_rates_that_no_machine_has_are_not_written() -> None:
 def test_old_rates_make_room() -> None:
     host = Machine()
     for number in reversed(range(205)):
-        state.write_rates(host, replace(SUBJECT, model=f"{number:016x}"), RATES)
+        state.write_rates(host, replace(SUBJECT, model=(number,)), RATES)
     kept = json.loads(host.files[SYSTEM].text)["rates"]
     assert len(kept) == 200
-    assert replace(SUBJECT, model=f"{0:016x}").key in kept
-    assert replace(SUBJECT, model=f"{204:016x}").key not in kept
+    assert replace(SUBJECT, model=(0,)).key in kept
+    assert replace(SUBJECT, model=(204,)).key not in kept
 
 
 def test_the_applied_plan_comes_back_and_can_be_forgotten() -> None:

@@ -181,8 +181,10 @@ def test_a_draft_model_takes_its_own_memory(run: Run, directory: str, tmp_path: 
 
 def test_a_draft_model_of_llama_server_takes_its_own_memory(run: Run, machine: Machine, tmp_path: Path) -> None:
     model, draft = (str(model_file(tmp_path, name, layers=layers)) for name, layers in (("m.gguf", 8), ("d.gguf", 2)))
-    words = ("size", "--engine", "llama-server", "--engine-version", "11434", "--model", model, "--slots", "2")
-    words = (*words, "--context", "4096", "--ram", "32GiB", "--output", "json")
+    words = (
+        "size", "--engine", "llama-server", "--engine-version", "11434", "--model", model, "--slots", "2",
+        "--context", "4096", "--ram", "32GiB", "--output", "json",
+    )  # fmt: skip
     alone, together = (run(*words, *more).envelope["data"]["budget"][0] for more in ((), ("--draft-model", draft)))
     assert together["cache_bytes"] == alone["cache_bytes"] * 10 // 8
     assert together["runtime_bytes"] == alone["runtime_bytes"]
