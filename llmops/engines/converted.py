@@ -11,12 +11,21 @@ from llmops.core.model import ModelSpec, TensorGroup
 # unpacks; it keeps MXFP4 as it is.
 _KEPT = frozenset({"mxfp4"})
 _BYTES = 2
+# The model types whose windows llama.cpp keeps (load_hparams in src/models/*.cpp); of every other family it keeps all
+# tokens, whatever config.json says of windows: Phi-3, Mistral, Qwen2, ...
+_WINDOWED = frozenset(
+    {
+        "afmoe", "cohere2", "cohere2_moe", "exaone_moe", "gemma2", "gemma3_text", "gemma3n_text", "gemma4_text",
+        "gpt_oss", "laguna", "llama4_text", "mellum", "mimo_v2_flash", "olmo3",
+    }
+)  # fmt: skip
 
 
 def as_converted(model: ModelSpec) -> tuple[ModelSpec, tuple[str, ...]]:
     """The model in 16 bits, and what is assumed; a GGUF model as it is."""
     if model.format == "gguf":
         return model, ()
+    model = _with_kept_windows(model)
     if model.quantization_method in _KEPT:
         return model, (f"{model.reference} is sized as if converted to GGUF, its {model.quantization} weights kept",)
     # Packed values count as fewer elements, and scales as some more, than the matrices that they stand for.
@@ -36,6 +45,14 @@ def as_converted(model: ModelSpec) -> tuple[ModelSpec, tuple[str, ...]]:
     )
     said = f"{model.reference} is sized as if converted to GGUF in 16 bits; in 4 or 8 bits its file is smaller"
     return converted, (said,)
+
+
+def _with_kept_windows(model: ModelSpec) -> ModelSpec:
+    """The model with the caches that llama.cpp gives it."""
+    if model.architecture in _WINDOWED or all(layer.window_tokens is None for layer in model.attention_layers):
+        return model
+    layers = tuple(replace(layer, window_tokens=None, is_chunked=False) for layer in model.attention_layers)
+    return replace(model, attention_layers=layers)
 
 
 def _in_16_bits(group: TensorGroup, share: float) -> TensorGroup:

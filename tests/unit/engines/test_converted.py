@@ -50,3 +50,10 @@ def test_it_cannot_be_loaded_before_it_is_converted() -> None:
         require_converted("llama-server", CHECKPOINT)
     assert refusal.value.hint is not None
     assert "convert_hf_to_gguf.py /models/qwen3" in refusal.value.hint
+
+
+@pytest.mark.parametrize(("architecture", "window_tokens"), [("phi3", None), ("gpt_oss", 128)])
+def test_only_families_with_windows_in_llama_cpp_keep_them(architecture: str, window_tokens: int | None) -> None:
+    layers = tuple(replace(layer, window_tokens=128) for layer in GGUF.attention_layers)
+    converted, _ = as_converted(replace(CHECKPOINT, architecture=architecture, attention_layers=layers))
+    assert {layer.window_tokens for layer in converted.attention_layers} == {window_tokens}
