@@ -1,4 +1,4 @@
-"""The matrices of layers, alike layers together."""
+"""The weights of layers, alike layers together."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ def tensor(name: str, *dimensions: int) -> Tensor:
     return Tensor(name, dimensions, "F16", 1, 2, 0)
 
 
-def test_alike_layers_are_one_entry_and_vectors_are_left_out() -> None:
+def test_alike_layers_are_one_entry_and_biases_are_left_out() -> None:
     tensors = [tensor(f"blk.{layer}.attn_q.weight", 64, 128) for layer in (0, 1, 2)]
     tensors += [tensor("blk.1.ffn_up.weight", 64, 256), tensor("blk.0.attn_norm.weight", 64)]
     tensors += [tensor("token_embd.weight", 64, 1000), tensor("blk.2.attn_q.bias", 64, 2)]
     assert layer_shapes(tensors, 2) == (
-        LayerShape((0,), (("attn_q", (64, 128)),)),
+        LayerShape((0,), (("attn_norm", (64,)), ("attn_q", (64, 128)))),
         LayerShape((1,), (("attn_q", (64, 128)), ("ffn_up", (64, 256)))),
     )
 
