@@ -59,19 +59,30 @@ class Demand:
 
 
 def budgets(
-    hardware: Hardware, model: ModelSpec, settings: GgmlSettings, build: Version | None = None
+    hardware: Hardware,
+    model: ModelSpec,
+    settings: GgmlSettings,
+    build: Version | None = None,
+    placement: Placement | None = None,
 ) -> tuple[MemoryBudget, ...]:
     """The host's budget, then one for each card that is used; raise UnreadableInput where a memory size is unknown.
 
-    Cards that share the host's memory are part of the host's budget.
+    Cards that share the host's memory are part of the host's budget. `placement` is the engine's own where it does not
+    divide by free memory.
     """
-    used = hardware.gpus if settings.gpu_layers is None or settings.gpu_layers > 0 else ()
-    demand = Demand(model, settings, build, placed(model, settings, tuple(card_free_bytes(gpu) for gpu in used)))
+    used = cards_used(hardware, settings)
+    free = tuple(card_free_bytes(gpu) for gpu in used)
+    demand = Demand(model, settings, build, placement or placed(model, settings, free))
     cards = tuple((gpu, card_budget(gpu, position, demand)) for position, gpu in enumerate(used))
     shared = tuple(budget for gpu, budget in cards if gpu.unified)
     own = tuple(budget for gpu, budget in cards if not gpu.unified)
     held = sum(gpu.held_by_engine_bytes for gpu, _ in cards if gpu.unified)
     return (host_budget(hardware, demand, shared, held), *own)
+
+
+def cards_used(hardware: Hardware, settings: GgmlSettings) -> tuple[Gpu, ...]:
+    """The cards that a server with these settings opens."""
+    return hardware.gpus if settings.gpu_layers is None or settings.gpu_layers > 0 else ()
 
 
 def placed(model: ModelSpec, settings: GgmlSettings, free_bytes: tuple[int, ...]) -> Placement:

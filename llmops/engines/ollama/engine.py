@@ -35,6 +35,7 @@ from llmops.engines.ollama.defaults import with_defaults
 from llmops.engines.ollama.expectations import expectations
 from llmops.engines.ollama.files import contradictions, render_files
 from llmops.engines.ollama.launch import launch
+from llmops.engines.ollama.memory import memory_model
 from llmops.engines.ollama.observe import observe
 from llmops.engines.ollama.served import served
 from llmops.engines.ollama.settings import compose, require_usable
@@ -58,7 +59,7 @@ class Ollama:
         self, hardware: Hardware, model: ModelSpec, version: Version | None, draft: ModelSpec | None = None
     ) -> MemoryModel:
         """The memory of the process that serves a model; it has no option for a draft model."""
-        return shape.memory_model(hardware, model, version)
+        return memory_model(hardware, model, version)
 
     def choices(self, hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Choices:
         """Those of the policy."""

@@ -36,6 +36,69 @@ OWN_PROCESSES: Timeline[tuple[int, int]] = Timeline(
     )
 )
 
+# Families that its own engine ran before 0.30; llama.cpp's runner had the others (OllamaEngineRequired).
+_OWN_06 = frozenset({"gemma3"})
+_OWN_07 = _OWN_06 | {"mistral3", "llama4", "mllama", "qwen25vl"}
+_OWN_11 = _OWN_07 | {"gemma3n", "gptoss", "gpt-oss"}
+_OWN_12 = _OWN_11 | {"qwen3", "qwen3moe"}
+_OWN_13 = _OWN_12 | {"qwen3vl", "qwen3vlmoe", "deepseekocr", "deepseek2", "olmo3", "bert"}
+_OWN_15 = _OWN_13 | {"glm4moelite", "glmocr", "lfm2", "qwen3next"}
+_OWN_17 = _OWN_15 | {"nemotron_h", "nemotron_h_moe", "qwen35", "qwen35moe", "lfm2moe"}
+OWN_ENGINE_FAMILIES: Timeline[frozenset[str]] = Timeline(
+    (
+        Since(OLDEST, frozenset(), "llm/server.go at v0.5.13"),
+        Since(_since("0.6.0"), _OWN_06, "fs/ggml/ggml.go at v0.6.0"),
+        Since(_since("0.6.8"), _OWN_06 | {"mistral3", "llama4"}, "fs/ggml/ggml.go at v0.6.8"),
+        Since(_since("0.7.0"), _OWN_07, "fs/ggml/ggml.go at v0.7.0"),
+        Since(_since("0.9.6"), _OWN_07 | {"gemma3n"}, "fs/ggml/ggml.go at v0.9.6"),
+        Since(_since("0.11.0"), _OWN_11, "fs/ggml/ggml.go at v0.11.0"),
+        Since(_since("0.12.0"), _OWN_11 | {"qwen3"}, "fs/ggml/ggml.go at v0.12.0"),
+        Since(_since("0.12.3"), _OWN_12, "fs/ggml/ggml.go at v0.12.3"),
+        Since(_since("0.13.0"), _OWN_13 - {"olmo3", "bert"}, "fs/ggml/ggml.go at v0.13.0"),
+        Since(_since("0.13.5"), _OWN_13, "fs/ggml/ggml.go at v0.13.5"),
+        Since(_since("0.14.3"), _OWN_15 - {"glmocr", "qwen3next"}, "fs/ggml/ggml.go at v0.14.3"),
+        Since(_since("0.15.6"), _OWN_15, "fs/ggml/ggml.go at v0.15.6"),
+        Since(_since("0.17.7"), _OWN_17, "fs/ggml/ggml.go at v0.17.7"),
+        Since(_since("0.20.0"), _OWN_17 | {"gemma4"}, "fs/ggml/ggml.go at v0.20.0"),
+        Since(_since("0.22.1"), _OWN_17 | {"gemma4", "laguna", "nemotron_h_omni"}, "fs/ggml/ggml.go at v0.22.1"),
+    )
+)
+
+# Families with flash attention where OLLAMA_FLASH_ATTENTION is not set; before 0.30 the others had none.
+_FLASH_126 = frozenset({"gptoss", "gpt-oss", "gemma3", "qwen3", "qwen3moe"})
+_FLASH_1211 = _FLASH_126 | {"qwen3vl", "qwen3vlmoe"}
+_FLASH_135 = _FLASH_1211 | {"bert", "mistral3", "olmo3"}
+_FLASH_156 = _FLASH_135 | {"glm4moelite", "lfm2", "glmocr", "qwen3next"}
+_FLASH_177 = _FLASH_156 | {"qwen35", "qwen35moe", "nemotron_h", "nemotron_h_moe", "nemotron_h_omni", "lfm2moe"}
+FLASH_ATTENTION_FAMILIES: Timeline[frozenset[str]] = Timeline(
+    (
+        Since(OLDEST, frozenset(), "envconfig/config.go: off unless it is asked for"),
+        Since(_since("0.11.8"), frozenset({"gptoss", "gpt-oss"}), "fs/ggml/ggml.go at v0.11.8"),
+        Since(_since("0.12.6"), _FLASH_126, "fs/ggml/ggml.go at v0.12.6"),
+        Since(_since("0.12.11"), _FLASH_1211, "fs/ggml/ggml.go at v0.12.11"),
+        Since(_since("0.13.5"), _FLASH_135, "fs/ggml/ggml.go at v0.13.5"),
+        Since(_since("0.14.3"), _FLASH_156 - {"glmocr", "qwen3next"}, "fs/ggml/ggml.go at v0.14.3"),
+        Since(_since("0.15.6"), _FLASH_156, "fs/ggml/ggml.go at v0.15.6"),
+        Since(_since("0.17.7"), _FLASH_177, "fs/ggml/ggml.go at v0.17.7"),
+        Since(_since("0.20.7"), _FLASH_177 | {"gemma4"}, "fs/ggml/ggml.go at v0.20.7"),
+    )
+)
+
+# Whether its own engine is placed by an estimate too; later by what it really allocates in a trial.
+ESTIMATES_OWN_ENGINE = Timeline(
+    (
+        Since(OLDEST, value=True, source="llm/memory.go, EstimateGPULayers"),
+        Since(_since("0.11.11"), value=False, source="llm/server.go: fit, alloc and commit"),
+    )
+)
+# Whether layers go to all cards by turns; later in proportion to what is free.
+LAYERS_BY_TURNS = Timeline(
+    (
+        Since(OLDEST, value=True, source="llm/memory.go, EstimateGPULayers"),
+        Since(_since("0.11.11"), value=False, source="llm/server.go, findBestFit"),
+    )
+)
+
 # Types of the cache that are obeyed; earlier versions ignore others with a warning, later ones do not load.
 CACHE_TYPES: Timeline[tuple[str, ...]] = Timeline(
     (

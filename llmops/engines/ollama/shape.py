@@ -1,17 +1,13 @@
-"""What Ollama makes of a plan's shape, and the memory that it takes: the same ggml servers, with its own choices."""
+"""What Ollama makes of a plan's shape: the same ggml servers, with its own choices."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from llmops.core.hardware import Hardware
-from llmops.core.memory.budget import MemoryBudget
-from llmops.core.memory.ggml import budgets
 from llmops.core.model import ModelSpec
-from llmops.core.plan import MemoryModel, Shape
+from llmops.core.plan import Shape
 from llmops.core.version import Version
-from llmops.engines.ggml import ggml_settings
-from llmops.engines.ollama.facts import BATCHES, ONE_SLOT_FAMILIES, OWN_PROCESSES, RUNS_LLAMA_SERVER
+from llmops.engines.ollama.facts import BATCHES, ONE_SLOT_FAMILIES, RUNS_LLAMA_SERVER
 
 MOST_SLOTS = 256  # LLAMA_MAX_SEQ of llama.cpp (src/llama-cparams.h)
 
@@ -44,24 +40,3 @@ def shaped(shape: Shape, model: ModelSpec, version: Version | None) -> Shape:
         context_checkpoints=shape.context_checkpoints if wraps else 0,
         repack=shape.repack or not wraps,
     )
-
-
-def memory_model(hardware: Hardware, model: ModelSpec, version: Version | None) -> MemoryModel:
-    """A function from a shape to its budgets on this machine; the wrapped llama-server is taken as the newest known."""
-
-    def memory(shape: Shape) -> tuple[MemoryBudget, ...]:
-        host, *cards = budgets(hardware, model, ggml_settings(shaped(shape, model, version), hardware.cpu.flags))
-        return (_with_own_processes(host, version), *cards)
-
-    return memory
-
-
-def _with_own_processes(host: MemoryBudget, version: Version | None) -> MemoryBudget:
-    """The host's budget with the server itself, and what it has of its own beside the engine."""
-    low, high = OWN_PROCESSES.at(version)
-    ranges = tuple(
-        (part, start + low, end + high, f"{why}; and Ollama's own processes") if part == "runtime_bytes" else row
-        for row in host.ranges
-        for part, start, end, why in [row]
-    )
-    return replace(host, runtime_bytes=host.runtime_bytes + high, ranges=ranges)
