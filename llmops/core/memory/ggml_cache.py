@@ -7,6 +7,7 @@ from llmops.core.memory.ggml_settings import (
     padded_context_tokens,
     stream_tokens,
     streams,
+    ubatch_tokens,
 )
 from llmops.core.memory.ggml_state import row_bytes
 from llmops.core.model import AttentionLayer, ModelSpec, cache_bytes
@@ -48,7 +49,7 @@ def window_cells(window_tokens: int, settings: GgmlSettings) -> int:
     if settings.swa_full:
         return full
     sequences = settings.slots if settings.kv_unified else 1
-    return padded_context_tokens(min(full, window_tokens * sequences + settings.ubatch_tokens))
+    return padded_context_tokens(min(full, window_tokens * sequences + ubatch_tokens(settings)))
 
 
 def layer_cells(layer: AttentionLayer, settings: GgmlSettings) -> int:

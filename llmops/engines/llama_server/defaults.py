@@ -31,12 +31,36 @@ EACH_SLOT_HAS_ALL = Timeline(
 )
 
 
+# Without --ctx-size: cells in all, None for the trained context. Of the two changes, the end of the short context is
+# put early and its beginning late, so that no build in between is promised too little.
+CONTEXT_BY_ITSELF: Timeline[int | None] = Timeline(
+    (
+        Since(Version((0,)), value=None, source="common/common.h before pull request 10136 (November 2024)"),
+        Since(Version((4100,)), value=4096, source="llama.cpp pull request 10136; 4096 in llama-cpp-python 0.3.16 too"),
+        Since(Version((7300,)), value=None, source="llama.cpp pull request 16653 (--fit, December 2025)"),
+    )
+)
+# Saved prompts and checkpoints of builds whose help was not read. The newer values begin early, as above.
+SAVES_PROMPTS = Timeline(
+    (
+        Since(Version((0,)), value=False, source="llama.cpp before pull request 16391 (October 2025)"),
+        Since(Version((6600,)), value=True, source="llama.cpp pull request 16391, --cache-ram 8192"),
+    )
+)
+CHECKPOINTS_BY_ITSELF = Timeline(
+    (
+        Since(Version((0,)), value=0, source="llama.cpp before pull request 15293 (August 2025)"),
+        Since(Version((6100,)), value=8, source="llama.cpp pull request 15293: 3 for each slot, later 8"),
+        Since(Version((7300,)), value=CHECKPOINTS, source="32 in the help of builds 9093 to 11434"),
+    )
+)
+
+
 def with_defaults(fixed: Fixed, model: ModelSpec, installation: Installation) -> Fixed:
     """Every value that is not fixed as this build chooses it; a build of unknown version counts as the newest."""
     slots, unified = _slots(fixed, installation)
     given = fixed.prompt_cache_bytes, fixed.context_checkpoints
-    prompt_cache = PROMPT_CACHE_MIB * MIB if knows(installation, options.PROMPT_CACHE.spellings[0]) else 0
-    checkpoints = CHECKPOINTS if any(knows(installation, word) for word in options.CHECKPOINTS.spellings) else 0
+    prompt_cache, checkpoints = _saved(installation)
     return replace(
         fixed,
         slots=slots,
@@ -51,6 +75,16 @@ def with_defaults(fixed: Fixed, model: ModelSpec, installation: Installation) ->
     )
 
 
+def _saved(installation: Installation) -> tuple[int, int]:
+    """Bytes of saved prompts and checkpoints of a slot: nothing without the flag, else by the build."""
+    build = installation.version
+    saves = knows(installation, options.PROMPT_CACHE.spellings[0])
+    keeps = any(knows(installation, word) for word in options.CHECKPOINTS.spellings)
+    if installation.flags is None:
+        saves = SAVES_PROMPTS.at(build)
+    return PROMPT_CACHE_MIB * MIB if saves else 0, CHECKPOINTS_BY_ITSELF.at(build) if keeps else 0
+
+
 def _slots(fixed: Fixed, installation: Installation) -> tuple[int, bool]:
     """The automatic number comes with one pool, even where --no-kv-unified is given."""
     if fixed.slots is not None:
@@ -61,7 +95,7 @@ def _slots(fixed: Fixed, installation: Installation) -> tuple[int, bool]:
 
 
 def _context(model: ModelSpec, slots: int, installation: Installation, *, unified: bool) -> int:
-    """Tokens per slot; of a shared pool, which is as long as the trained context, the share of one slot."""
-    trained = model.context_tokens_trained
+    """Tokens per slot; of a shared pool, which is as long as the context, the share of one slot."""
+    whole = CONTEXT_BY_ITSELF.at(installation.version) or model.context_tokens_trained
     alone = not unified and EACH_SLOT_HAS_ALL.at(installation.version)
-    return trained if alone else max(1, trained // slots)
+    return whole if alone else max(1, whole // slots)
