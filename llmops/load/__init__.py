@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from llmops.load.pair import Overlap, TwoRequests, two_requests
 from llmops.load.prompts import random_prompt
-from llmops.load.stream import RequestTiming, stream_one
+from llmops.load.stream import RequestTiming, stream_one, warm_up
 from llmops.load.swap import SwapCounters, SwapTraffic, swap_counters, swap_traffic
-from llmops.load.users import LoadResult, users_closed_loop
+from llmops.load.users import LONGEST_GAP_SECONDS, LoadResult, users_closed_loop
 
 __all__ = [
+    "LONGEST_GAP_SECONDS",
     "LoadResult",
     "Overlap",
     "RequestTiming",
@@ -21,4 +22,5 @@ __all__ = [
     "swap_traffic",
     "two_requests",
     "users_closed_loop",
+    "warm_up",
 ]

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from llmops.core.errors import EngineNotAnswering
 from llmops.host import Host
 from llmops.load.prompts import random_prompt
-from llmops.load.stream import CHAT_PATH, RequestTiming, completion_payload, read_timings, stream_one
+from llmops.load.stream import CHAT_PATH, RequestTiming, completion_payload, read_timings, stream_one, warm_up
 
 # Shares of the shorter generation during which both produced tokens. Two slots give 0.9 and more, one slot gives 0;
 # between them a busy machine or a long prefill blurs the picture and no verdict is given.
@@ -82,15 +81,11 @@ def two_requests(
 
     Raises EngineNotAnswering when already the warm-up gets no proper answer; later failures are in the result.
     """
-    prompts = [random_prompt(prompt_tokens, seed * 10 + number) for number in range(4)]
-    warm_up = stream_one(host, url, prompts[0], min(reply_tokens, 16), model=model, timeout_seconds=timeout_seconds)
-    if warm_up.error is not None:
-        raise EngineNotAnswering(
-            f"the engine at {url} did not answer a first request: {warm_up.error}",
-            hint="look at the engine's log; `curl -s URL/health` says whether it is still loading",
-        )
-    alone = stream_one(host, url, prompts[1], reply_tokens, model=model, timeout_seconds=timeout_seconds)
-    payloads = [completion_payload(prompt, reply_tokens, model) for prompt in prompts[2:]]
+    lengths = {"prompt_tokens": prompt_tokens, "reply_tokens": reply_tokens}
+    warm_up(host, url, **lengths, model=model, seed=seed * 10, timeout_seconds=timeout_seconds)
+    prompts = [random_prompt(prompt_tokens, seed * 10 + number) for number in range(1, 4)]
+    alone = stream_one(host, url, prompts[0], reply_tokens, model=model, timeout_seconds=timeout_seconds)
+    payloads = [completion_payload(prompt, reply_tokens, model) for prompt in prompts[1:]]
     path = url.rstrip("/") + CHAT_PATH
     streams = host.together(
         [

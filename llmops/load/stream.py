@@ -7,11 +7,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from llmops.core.errors import EngineNotAnswering
 from llmops.core.statistics import intervals
 from llmops.host import Host, StreamTimings
+from llmops.load.prompts import random_prompt
 
 CHAT_PATH = "/v1/chat/completions"
 DEFAULT_TIMEOUT_SECONDS = 300.0
+# What a full queue is answered with: 503 by vLLM, Ollama and proxies, 429 by what limits rates.
+REJECTIONS = frozenset({429, 503})
+# Longer than one word, of whole sentences, and short enough for every machine: what is loaded late is loaded then.
+WARM_UP_PROMPT_TOKENS, WARM_UP_REPLY_TOKENS = 64, 16
+# An event may hold half a character or two tokens now and then; more than this is an engine that gathers them.
+GATHERED_TOKENS_PER_EVENT = 1.5
 # Words of the answer and of the thinking before it, as llama-server and as Ollama name them.
 _TEXT_KEYS = ("content", "reasoning_content", "reasoning")
 
@@ -23,6 +31,7 @@ class RequestTiming:
     `headers_seconds` is the wait for a slot on llama-server, which sends headers when a slot takes the request;
     other engines send them at once. `token_seconds` has one entry for every event that carried text.
     `prefill_seconds` and `decode_tokens_per_second` are the engine's own figures, None where it gives none.
+    `error_code` is the number in an error that came as an event: vLLM refuses a stream after it has said HTTP 200.
     """
 
     started_seconds: float
@@ -37,6 +46,33 @@ class RequestTiming:
     finish_reason: str | None = None
     status: int | None = None
     error: str | None = None
+    error_code: int | None = None
+
+    @property
+    def rejected(self) -> bool:
+        """Refused before it began, by the status or by an event: the queue was full."""
+        return not self.token_seconds and (self.status in REJECTIONS or self.error_code in REJECTIONS)
+
+    @property
+    def longest_gap_seconds(self) -> float | None:
+        """The longest silence after the first token, with that before a reply broke off; None without a token.
+
+        A request that an engine puts back for want of cache shows only here: it was answered at once and never failed.
+        """
+        if not self.token_seconds:
+            return None
+        broken_off = (self.ended_seconds - self.token_seconds[-1],) if self.error is not None else ()
+        return max((*self.inter_token_seconds, *broken_off), default=0.0)
+
+    @property
+    def tokens_per_event(self) -> float | None:
+        """Tokens that the engine counted for each event that carried text; None where it counted none."""
+        return self.reply_tokens / len(self.token_seconds) if self.reply_tokens and self.token_seconds else None
+
+    @property
+    def gathers_tokens(self) -> bool:
+        """Whether events hold several tokens (vLLM's --stream-interval): the gaps are then between events."""
+        return (self.tokens_per_event or 1.0) > GATHERED_TOKENS_PER_EVENT
 
     @property
     def first_token_seconds(self) -> float | None:
@@ -78,6 +114,27 @@ def stream_one(
     return read_timings(host.stream_completion(url.rstrip("/") + CHAT_PATH, payload, timeout_seconds=timeout_seconds))
 
 
+def warm_up(
+    host: Host,
+    url: str,
+    *,
+    prompt_tokens: int = WARM_UP_PROMPT_TOKENS,
+    reply_tokens: int = WARM_UP_REPLY_TOKENS,
+    model: str | None = None,
+    seed: int = 1,
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+) -> RequestTiming:
+    """One short request before anything is measured; raise EngineNotAnswering where it gets no proper answer."""
+    prompt, most = random_prompt(prompt_tokens, seed), min(reply_tokens, WARM_UP_REPLY_TOKENS)
+    found = stream_one(host, url, prompt, most, model=model, timeout_seconds=timeout_seconds)
+    if found.error is not None:
+        raise EngineNotAnswering(
+            f"the engine at {url} did not answer a first request: {found.error}",
+            hint="look at the engine's log; `curl -s URL/health` says whether it is still loading",
+        )
+    return found
+
+
 def completion_payload(prompt: str, reply_tokens: int, model: str | None) -> dict[str, object]:
     """What is sent: greedy, no prompt cache, not ended by the model, with the engine's own counts at the end."""
     payload: dict[str, object] = {
@@ -103,13 +160,14 @@ def read_timings(stream: StreamTimings) -> RequestTiming:
         token_seconds=tuple(reading.token_seconds),
         ended_seconds=stream.ended_seconds,
         prompt_tokens=_whole(reading.usage.get("prompt_tokens")),
-        cached_tokens=_whole(reading.timings.get("cache_n")),
+        cached_tokens=reading.cached_tokens(),
         reply_tokens=_whole(reading.usage.get("completion_tokens")),
         prefill_seconds=_seconds(reading.timings.get("prompt_ms")),
         decode_tokens_per_second=_number(reading.timings.get("predicted_per_second")),
         finish_reason=reading.finish_reason,
         status=stream.status,
         error=stream.error or reading.problem(),
+        error_code=reading.error_code,
     )
 
 
@@ -119,6 +177,7 @@ class _Reading:
         self.usage: dict[str, Any] = {}
         self.timings: dict[str, Any] = {}
         self.finish_reason: str | None = None
+        self.error_code: int | None = None
         self._error: str | None = None
 
     def event(self, seconds: float, text: str) -> None:
@@ -132,6 +191,7 @@ class _Reading:
             return
         if "error" in event:
             self._fail(_message(event["error"]))
+            self.error_code = self.error_code or _code(event["error"])
         self.usage = _object(event.get("usage")) or self.usage
         self.timings = _object(event.get("timings")) or self.timings
         for choice in _objects(event.get("choices")):
@@ -140,6 +200,11 @@ class _Reading:
                 self.token_seconds.append(seconds)
             if isinstance(choice.get("finish_reason"), str):
                 self.finish_reason = choice["finish_reason"]
+
+    def cached_tokens(self) -> int | None:
+        """Of the prompt, as llama-server tells it, or vLLM with --enable-prompt-tokens-details."""
+        found = _whole(self.timings.get("cache_n"))
+        return _whole(_object(self.usage.get("prompt_tokens_details")).get("cached_tokens")) if found is None else found
 
     def problem(self) -> str | None:
         """The first thing that was wrong, or that the stream stopped before the engine said that it was done."""
@@ -154,6 +219,10 @@ class _Reading:
 def _message(error: object) -> str:
     found = error.get("message") if isinstance(error, dict) else error
     return f"the engine says: {str(found)[:200]}"
+
+
+def _code(error: object) -> int | None:
+    return _whole(error.get("code")) if isinstance(error, dict) else None
 
 
 def _object(value: object) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from llmops.host import Host, StreamTimings
 from llmops.load.prompts import random_prompt
 from llmops.load.stream import CHAT_PATH, DEFAULT_TIMEOUT_SECONDS, RequestTiming, completion_payload, read_timings
 
+# A reader waits this long in the middle of a sentence before it looks broken.
+LONGEST_GAP_SECONDS = 2.0
+
 
 @dataclass(frozen=True)
 class LoadResult:
@@ -25,9 +28,14 @@ class LoadResult:
         return tuple(request for request in self.requests if request.error is None)
 
     @property
+    def rejected(self) -> tuple[RequestTiming, ...]:
+        """The requests that were refused at once: the queue was full."""
+        return tuple(request for request in self.requests if request.rejected)
+
+    @property
     def failed(self) -> tuple[RequestTiming, ...]:
-        """The requests that did not."""
-        return tuple(request for request in self.requests if request.error is not None)
+        """The requests that got no whole reply and were not refused."""
+        return tuple(request for request in self.requests if request.error is not None and not request.rejected)
 
     @property
     def first_token_seconds(self) -> tuple[float, ...]:
@@ -60,9 +68,31 @@ class LoadResult:
         """Percentiles of the time to first token."""
         return percentiles(self.first_token_seconds)
 
-    def stalls(self, longest_gap_seconds: float) -> int:
-        """Gaps inside replies that were longer than this."""
+    def stalls(self, longest_gap_seconds: float = LONGEST_GAP_SECONDS) -> int:
+        """Gaps inside answered replies that were longer than this."""
         return len(stalls(self.inter_token_seconds, longest_gap_seconds))
+
+    @property
+    def longest_gaps_seconds(self) -> tuple[float, ...]:
+        """The longest gap of every stream that began, whole or not: a mean over all gaps hides the few that hurt."""
+        return tuple(one.longest_gap_seconds for one in self.requests if one.longest_gap_seconds is not None)
+
+    def stalled_streams(self, longest_gap_seconds: float = LONGEST_GAP_SECONDS) -> int:
+        """Streams that fell silent for longer than this, also those that broke off then."""
+        return len(stalls(self.longest_gaps_seconds, longest_gap_seconds))
+
+    @property
+    def last_reply_seconds(self) -> float:
+        """From the first request to the end of the last reply; 0 where nothing was answered."""
+        if not self.answered:
+            return 0.0
+        began = min(one.started_seconds for one in self.requests)
+        return max(one.started_seconds + one.ended_seconds for one in self.answered) - began
+
+    @property
+    def gathers_tokens(self) -> bool:
+        """Whether events held several tokens: gaps are then between events and longer than between tokens."""
+        return any(request.gathers_tokens for request in self.answered)
 
 
 def users_closed_loop(

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from llmops.load import random_prompt
+
 VOCABULARY, HIDDEN, FEED_FORWARD, HEADS = 512, 128, 256, 4
 LENGTH = 2_048
 _BASE: dict[str, Any] = {
@@ -27,6 +29,7 @@ _BASE: dict[str, Any] = {
 }
 # A pool of bfloat16 numbers around zero that tensors are cut from: random, and soon made.
 _POOL_ELEMENTS = 16_384
+_CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,11 @@ def _write_weights(model: Tiny, path: Path) -> None:
 
 
 def _write_tokenizer(target: Path) -> None:
-    words = {"<unk>": 0, "<s>": 1, "</s>": 2} | {f"w{number}": number for number in range(3, VOCABULARY)}
+    # The words of our prompts come first, so that each is a token of its own and no two prompts are the same.
+    ordinary = sorted(set(random_prompt(4_000, 1).split()))
+    known = ["<unk>", "<s>", "</s>", *ordinary]
+    known += [f"w{number}" for number in range(len(known), VOCABULARY)]
+    words = {word: number for number, word in enumerate(known)}
     tokenizer: dict[str, object] = {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
         "pre_tokenizer": {"type": "Whitespace"}, "post_processor": None, "decoder": None,
@@ -196,7 +203,7 @@ def _write_tokenizer(target: Path) -> None:
     }  # fmt: skip
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>",
-        "model_max_length": LENGTH,
+        "model_max_length": LENGTH, "chat_template": _CHAT_TEMPLATE,
     }  # fmt: skip
     (target / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
     (target / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")

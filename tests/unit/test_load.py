@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from llmops.core.errors import EngineNotAnswering, UnreadableInput
+from llmops.core.statistics import percentile
 from llmops.host import StreamTimings
 from llmops.host.recorded import RecordedHost
 from llmops.host.recording import Question, Recording, encode_bytes
 from llmops.load import (
+    LoadResult,
     Overlap,
     RequestTiming,
     random_prompt,
@@ -197,11 +199,77 @@ def test_the_loop_sends_every_request_once_and_counts_failures() -> None:
     engine = Engine(rule)
     found = users_closed_loop(engine, URL, users=5, requests=12, prompt_tokens=40, reply_tokens=10, think_seconds=0.5)
     assert len(engine.payloads) == len({json.dumps(payload) for payload in engine.payloads}) == 12
-    assert (len(found.requests), len(found.failed), found.reply_tokens) == (12, 3, 90)
+    assert (len(found.requests), len(found.rejected), len(found.failed), found.reply_tokens) == (12, 3, 0, 90)
     assert found.first_token.p50 == pytest.approx(0.2)
     assert len(found.inter_token_seconds) == 81
     assert (found.stalls(0.05), found.stalls(0.2)) == (81, 0)
     assert found.tokens_per_second == pytest.approx(90 / found.wall_seconds)
+
+
+VLLM_BUSY = json.dumps({
+    "error": {
+        "message": "The engine is currently busy and cannot accept new requests.",
+        "type": "Service Unavailable",
+        "param": None,
+        "code": 503,
+    }
+})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stream", "rejected"),
+    [
+        # vLLM 0.32.0 in a burst: HTTP 200, and the refusal as an event.
+        (StreamTimings(0.0, 200, 0.1, ((0.2, VLLM_BUSY),), 0.2, None), True),
+        (StreamTimings(0.0, 503, 0.1, (), 0.1, f"HTTP 503: {VLLM_BUSY}"), True),
+        (StreamTimings(0.0, 429, 0.1, (), 0.1, "HTTP 429: slow down"), True),
+        (StreamTimings(0.0, 500, 0.1, (), 0.1, "HTTP 500: broken"), False),
+        (StreamTimings(0.0, 200, 0.1, ((0.2, token()), (0.3, VLLM_BUSY)), 0.3, None), False),
+        (StreamTimings(0.0, 200, 0.1, ((0.2, '{"error": {"code": "503"}}'),), 0.2, None), False),
+        (StreamTimings(0.0, None, None, (), 0.1, "Connection refused"), False),
+    ],
+)
+def test_a_refusal_is_told_from_a_failure_whatever_the_status(stream: StreamTimings, *, rejected: bool) -> None:
+    found = read_timings(stream)
+    assert found.rejected is rejected
+    assert found.error is not None
+    result = LoadResult((found,), 1.0)
+    assert (len(result.rejected), len(result.failed), result.answered) == (rejected, not rejected, ())
+
+
+def test_a_preempted_stream_shows_only_in_its_longest_gap() -> None:
+    times = [0.1 + number * 0.005 for number in range(900)] + [24.0 + number * 0.005 for number in range(900)]
+    calm = [0.1 + number * 0.01 for number in range(1_800)]
+    requests = tuple(RequestTiming(0.0, 0.0, tuple(one), one[-1], reply_tokens=1_800) for one in (times, calm))
+    found = LoadResult(requests, 30.0)
+    assert (found.stalls(), found.stalled_streams(), found.stalled_streams(20.0)) == (1, 1, 0)
+    assert found.longest_gaps_seconds == pytest.approx((24.0 - times[899], 0.01))
+    assert found.first_token.max == 0.1
+    assert percentile(found.inter_token_seconds, 0.95) < 0.02
+    assert found.last_reply_seconds == pytest.approx(times[-1])
+
+
+def test_a_stream_that_broke_off_in_silence_counts_as_stalled() -> None:
+    broken = RequestTiming(0.0, 0.0, (0.1, 0.2), 9.2, error="the answer was not complete after 9 s")
+    found = LoadResult((broken, timing(0.1, 0, 0.1)), 9.2)
+    assert (found.stalls(), found.stalled_streams()) == (0, 1)
+    assert found.longest_gaps_seconds == pytest.approx((9.0,))
+    assert found.last_reply_seconds == 0.1
+
+
+def test_events_that_gather_tokens_are_noticed() -> None:
+    assert RequestTiming(0.0, 0.0, (0.1,) * 283, 1.0, reply_tokens=300).gathers_tokens is False
+    gathered = RequestTiming(0.0, 0.0, (0.1, 0.4, 0.7), 1.0, reply_tokens=30)
+    assert gathered.tokens_per_event == 10.0
+    assert LoadResult((gathered,), 1.0).gathers_tokens
+    assert not timing(0.1, 5, 0.1).gathers_tokens, "not known without a count"
+
+
+def test_vllm_counts_the_cached_part_of_a_prompt_elsewhere() -> None:
+    usage = {"prompt_tokens": 1_512, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 1_408}}
+    events = ((0.1, token()), (0.1, last(1)[0]), (0.2, json.dumps({"choices": [], "usage": usage})))
+    found = read_timings(StreamTimings(0.0, 200, 0.0, events, 0.2, None))
+    assert (found.prompt_tokens, found.cached_tokens, found.reply_tokens, found.error) == (1_512, 1_408, 1, None)
 
 
 def test_prompts_are_repeatable_and_as_long_as_asked() -> None:
