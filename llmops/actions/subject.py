@@ -36,7 +36,8 @@ class PlanRequest:
 
     `hardware` replaces the probe; `override` changes single values of either. `bandwidth` measures memory bandwidth,
     unless it was given. `replan` computes afresh even where what is in force breaks no limit. `options` are the names
-    of those that were given, `draft` the reference of a model that guesses tokens.
+    of those that were given, `draft` the reference of a model that guesses tokens, `projector` the file of one that
+    reads pictures or sound beside the model.
     """
 
     workload: Workload
@@ -46,6 +47,7 @@ class PlanRequest:
     engine_version: str | None = None
     models: tuple[str, ...] = ()
     draft: str | None = None
+    projector: str | None = None
     options: tuple[str, ...] = ()
     hardware: Hardware | None = None
     override: Callable[[Hardware], Hardware] = _as_probed
@@ -89,6 +91,8 @@ def find_subject(host: Host, request: PlanRequest) -> Subject:
     models = engine.models(host, request.models, installation, in_force)
     if request.draft is not None:
         models = replace(models, draft=engine.draft(host, request.draft))
+    if request.projector is not None:
+        models = _with_projector(host, models, request.projector)
     # Cards that are given replace those that are there: none need be looked for.
     look = not {"gpu", "no-gpu"} & set(request.options)
     hardware = request.hardware or _probed(host, installation, in_force, cards=look)
@@ -102,6 +106,17 @@ def find_subject(host: Host, request: PlanRequest) -> Subject:
         models,
         serves_the_model=not request.models or any(_is_served(host, in_force, model) for model in models.chat),
     )
+
+
+def _with_projector(host: Host, models: Models, path: str) -> Models:
+    """The model with the projector that was asked for; one that it loads already is the one that counts."""
+    from llmops.models.gguf_projector import read_projector, with_projectors
+
+    (model,) = models.chat
+    if model.encoder_weights_bytes:
+        said = f"{model.reference} has an encoder already: {path} is not counted"
+        return replace(models, warnings=(*models.warnings, said))
+    return replace(models, chat=(with_projectors(model, (read_projector(host, path),)),))
 
 
 def _probed(host: Host, installation: Installation, in_force: InForce, *, cards: bool) -> Hardware:

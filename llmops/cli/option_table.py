@@ -28,6 +28,9 @@ SUBJECT = (
         " Default: what is served.",
         "REF",
     ),
+    OptionSpec(
+        "mmproj", _K.TEXT, "A file that reads pictures or sound beside the model; its memory is counted.", "PATH"
+    ),
     OptionSpec("draft-model", _K.TEXT, "A second, small model that guesses tokens; its memory is counted.", "REF"),
 )
 LOAD = (

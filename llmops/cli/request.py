@@ -28,7 +28,7 @@ def plan_request(settings: Settings, *, replan: bool = False, measure: bool = Fa
     """The request for the actions; `measure` lets memory bandwidth be measured where nothing better is known."""
     from llmops.actions.plan import PlanRequest
 
-    hardware, draft = settings.value("hardware"), settings.value("draft-model")
+    hardware, draft, projector = (settings.value(name) for name in ("hardware", "draft-model", "mmproj"))
     return PlanRequest(
         workload=workload_of(settings),
         policy=policy_of(settings),
@@ -37,6 +37,7 @@ def plan_request(settings: Settings, *, replan: bool = False, measure: bool = Fa
         engine_version=settings.value("engine-version"),
         models=tuple(absolute_reference(reference) for reference in settings.value("model") or ()),
         draft=None if draft is None else absolute_reference(draft),
+        projector=None if projector is None else absolute_reference(projector),
         options=tuple(settings.values),
         hardware=None if hardware is None else hardware_from_file(hardware),
         override=lambda probed: overridden(probed, settings),

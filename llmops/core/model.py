@@ -95,7 +95,9 @@ class ModelSpec:
     checkpoint's own words (bfloat16, fp8, ...); None where it has none. `encoder_weights_bytes` is the part of the
     weights that reads pictures or sound, `draft_layers` the layers that only guess next tokens and run when asked to.
     `layer_shapes`: the tensors of every layer of the main model, alike layers together; () where no tensors were read.
+    `encoder_graph_bytes`: low and high end of what the encoder needs while it runs, where it is loaded by itself.
     `layer_weights`: (bytes, those of them in routed experts) of every layer of the main model; () like that.
+    `notes` are sentences about what was assumed or what engines do differently with this model.
     """
 
     reference: str
@@ -133,6 +135,8 @@ class ModelSpec:
     draft_layers: int = 0
     layer_shapes: tuple[LayerShape, ...] = ()
     layer_weights: tuple[tuple[int, int], ...] = ()
+    notes: tuple[str, ...] = ()
+    encoder_graph_bytes: tuple[int, int] = (0, 0)
 
     @property
     def cache_bytes_per_token(self) -> int:

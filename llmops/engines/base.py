@@ -60,6 +60,7 @@ VLLM_OPTIONS = frozenset({
 GGML_OPTIONS = frozenset({
     "batch-size", "ubatch-size", "cache-type-k", "cache-type-v", "flash-attn", "kv-unified", "repack", "cache-ram",
     "ctx-checkpoints", "swa-full", "gpu-layers", "n-cpu-moe", "tensor-split",
+    "mmproj",
 })  # fmt: skip
 GGML_CACHE_TYPES = frozenset(name for name in CACHE_TYPE_BLOCKS if name != "fp8")
 

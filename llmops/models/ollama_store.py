@@ -12,7 +12,7 @@ from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any
 
 from llmops.core.errors import NoPermission, UnreadableInput
-from llmops.core.model import ModelSpec, TensorGroup
+from llmops.core.model import ModelSpec
 from llmops.models.gguf_facts import MAX_VALUE
 from llmops.models.gguf_reader import file_bytes, unreadable
 from llmops.models.ollama_names import OllamaName, may_be_part, name_of
@@ -206,20 +206,7 @@ def read_stored_model(host: Host, stored: StoredModel) -> ModelSpec:
 def stored_spec(host: Host, stored: StoredModel, files: tuple[GgufFile, ...]) -> ModelSpec:
     """The same from headers that were read already; raises what reading a model raises."""
     from llmops.models.gguf import spec_of_files
+    from llmops.models.gguf_projector import read_or_weigh, with_projectors
 
     model = replace(spec_of_files(files[0].path, files), reference=str(stored.name))
-    return with_projector(model, [file_bytes(host, path) for path in stored.projector_paths])
-
-
-def with_projector(model: ModelSpec, sizes: Sequence[int]) -> ModelSpec:
-    """The model with the weights of its image or sound encoder, which Ollama loads together with it."""
-    extra = sum(sizes)
-    if not extra:
-        return model
-    group = TensorGroup("other", "F16", len(sizes), extra // 2, extra, 0)
-    return replace(
-        model,
-        tensors=(*model.tensors, group),
-        weights_bytes=model.weights_bytes + extra,
-        file_bytes=model.file_bytes + extra,
-    )
+    return with_projectors(model, [read_or_weigh(host, path) for path in stored.projector_paths])

@@ -10,6 +10,7 @@ from llmops.core.memory.budget import MemoryBudget
 from llmops.core.memory.ggml_cache import cache_beside_bytes, checkpoints_bytes, layer_cache_bytes
 from llmops.core.memory.ggml_compute import card_compute_bytes, compute_bytes, input_bytes, output_bytes
 from llmops.core.memory.ggml_runtime import (
+    ENCODER_REASON,
     FIT_MARGIN_BYTES,
     Range,
     card_compute_range,
@@ -31,6 +32,7 @@ from llmops.core.memory.ggml_weights import (
     Placement,
     device_weights,
     doubled_output_bytes,
+    encoder_device,
     largest_matrix_bytes,
     place_layers,
     role_bytes,
@@ -136,7 +138,7 @@ def _lying_on(device: int, numbers: tuple[int | None, ...], sizes: tuple[int, ..
 def card_budget(gpu: Gpu, position: int, demand: Demand) -> MemoryBudget:
     """The budget of one graphics card."""
     free = card_free_bytes(gpu)
-    compute = card_compute_range(card_compute(demand), demand.build)
+    compute = with_encoder(card_compute_range(card_compute(demand), demand.build), position, demand)
     runtime = device_context_range()
     return MemoryBudget(
         device=f"gpu{gpu.index}",
@@ -158,6 +160,14 @@ def card_compute(demand: Demand) -> int:
     copied = largest_matrix_bytes(demand.model) if demand.placement.reads_from_host else 0
     in_turn = not demand.placement.reads_from_host and len(devices) > 1 and HOST not in devices
     return card_compute_bytes(demand.model, demand.settings, demand.build, in_turn=in_turn, copied_bytes=copied)
+
+
+def with_encoder(compute: Range, device: int, demand: Demand) -> Range:
+    """A device's graph, and beside it that of the encoder of pictures or sound which is loaded there."""
+    low, high = demand.model.encoder_graph_bytes
+    if not high or device != encoder_device(demand.placement):
+        return compute
+    return (compute[0], compute[1] + low, compute[2] + high, f"{compute[3]}; and {ENCODER_REASON}")
 
 
 def host_budget(
@@ -218,7 +228,7 @@ def host_ranges(demand: Demand) -> tuple[Range, ...]:
     )
     host_cache = settings.prompt_cache_bytes + checkpoints_bytes(model, settings)
     return (
-        compute_range(compute, demand.build),
+        with_encoder(compute_range(compute, demand.build), HOST, demand),
         process_range(model, uses_cards=placement.output != HOST),
         ("prompt_cache_bytes", 0, host_cache, "empty at the start; grows with traffic up to its limits"),
     )

@@ -26,6 +26,11 @@ COMPUTE_HIGH_BY_BUILD = Timeline(
     )
 )
 
+ENCODER_REASON = (
+    "the encoder's, from flash attention for the picture it reserves for to every head's scores or a larger picture;"
+    " from the sources, not measured"
+)
+
 # Driver context, loaded kernels and library work space of one process on one card: from the sources, not measured.
 DEVICE_CONTEXT_BYTES = (300 * MIB, 600 * MIB)
 DEVICE_CONTEXT_REASON = "depends on card, driver and the kernels that are loaded; the engine does not print it"

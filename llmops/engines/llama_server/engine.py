@@ -91,6 +91,11 @@ class LlamaServer:
                 f"no model is given and no running {self.name} serves one", hint="give --model /path/to/model.gguf"
             )
         model, warnings = as_converted(read_model(host, reference, stores_for(host, reference)))
+        if in_force.arguments or in_force.configured_arguments:
+            from llmops.engines.llama_server.projector import with_its_projector
+
+            model, said = with_its_projector(host, model, installation, in_force)
+            warnings += said
         return Models((model,), warnings=warnings)
 
     def shaped(self, shape: Shape, model: ModelSpec, version: Version | None) -> Shape:

@@ -29,6 +29,7 @@ HOST = Option("host", ("--host",), ("LLAMA_ARG_HOST",))
 PORT = Option("port", ("--port",), ("LLAMA_ARG_PORT",))
 SLOTS = Option("slots", ("--parallel", "-np"), ("LLAMA_ARG_N_PARALLEL",))
 CONTEXT = Option("context", ("--ctx-size", "-c"), ("LLAMA_ARG_CTX_SIZE",))
+MMPROJ = Option("mmproj", ("--mmproj", "-mm"), ("LLAMA_ARG_MMPROJ",))
 CACHE_TYPE_K = Option("cache_type_k", ("--cache-type-k", "-ctk"), ("LLAMA_ARG_CACHE_TYPE_K",))
 CACHE_TYPE_V = Option("cache_type_v", ("--cache-type-v", "-ctv"), ("LLAMA_ARG_CACHE_TYPE_V",))
 KV_UNIFIED = Option(

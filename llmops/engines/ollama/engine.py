@@ -47,7 +47,7 @@ class Ollama:
 
     name = detection.NAME
     cache_types = GGML_CACHE_TYPES
-    foreign_options = VLLM_OPTIONS | PLACEMENT_OPTIONS | {"draft-model"}
+    foreign_options = VLLM_OPTIONS | PLACEMENT_OPTIONS | {"draft-model", "mmproj"}
     can_be_configured = True
     most_slots = shape.MOST_SLOTS
     install_steps: tuple[str, ...] = (

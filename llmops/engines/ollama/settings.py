@@ -78,10 +78,7 @@ def fit_target_mib(plan: Plan) -> int:
 
     Ollama adds the projector's size by itself, but not where the variable is set (llm/llama_server.go).
     """
-    # models/ollama_store.py counts a projector as a group without matrices that an engine may repack.
-    projectors = [
-        group.stored_bytes for group in plan.model.tensors if group.role == "other" and not group.matrix_bytes
-    ]
+    projectors = [group.stored_bytes for group in plan.model.tensors if group.role == "encoder"]
     return DEFAULT_FIT_TARGET_MIB + -(-sum(projectors) // MIB)
 
 

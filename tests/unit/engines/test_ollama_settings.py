@@ -67,7 +67,7 @@ def test_caches_that_ollama_does_not_have() -> None:
 def test_room_on_cards_is_left_for_a_projector() -> None:
     plan = a_plan(gpu_layers=37)
     assert variables(plan)["LLAMA_ARG_FIT_TARGET"] == "1024"
-    projector = replace(plan.model.tensors[0], role="other", stored_bytes=600 * 1024**2, matrix_bytes=0)
+    projector = replace(plan.model.tensors[0], role="encoder", stored_bytes=600 * 1024**2, matrix_bytes=0)
     seeing = replace(plan.model, tensors=(*plan.model.tensors, projector))
     assert variables(replace(plan, model=seeing))["LLAMA_ARG_FIT_TARGET"] == "1624"
 
