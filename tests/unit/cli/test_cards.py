@@ -69,3 +69,36 @@ def test_a_saved_probe_with_cards_that_do_not_count_is_read_again(
     data = run(*words).envelope["data"]
     assert [row["device"] for row in data["budget"]] == ["host", "gpu1"]
     assert [gpu["compute_capability"] for gpu in data["hardware"]["other_gpus"]] == ["8.6"]
+
+
+def test_a_person_divides_the_model(run: Run, cards: WithCards, model: str) -> None:
+    words = ("--gpu-layers", "2", "--tensor-split", "0,1")
+    data = run("plan", *VERSION, "--model", model, *words, "--output", "json").envelope["data"]
+    assert (data["plan"]["gpu_layers"], data["plan"]["tensor_split"]) == (2, [0.0, 1.0])
+    by_device = {row["device"]: row["cache_bytes"] for row in data["budget"]}
+    assert by_device["gpu0"] == 0
+    assert by_device["gpu1"] > 0
+    assert by_device["host"] > 0
+    assert any("stay in main memory as asked for" in line for line in data["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--n-cpu-moe", "3"), "has no experts"),
+        (("--tensor-split", "1,2,3"), "there are 2 cards"),
+        (("--tensor-split", "1,x"), "are no shares"),
+        (("--tensor-split", "0,0"), "are no shares"),
+        (("--no-gpu", "--gpu-layers", "3"), "no card is used"),
+        (("--mmproj", "/nowhere/mmproj.gguf"), "no such file"),
+    ],
+)
+def test_divisions_that_cannot_be(run: Run, cards: WithCards, model: str, words: tuple[str, ...], said: str) -> None:
+    result = run("plan", *VERSION, "--model", model, *words)
+    assert result.exit_code != 0
+    assert said in " ".join(result.stderr.split())
+
+
+def test_ollama_divides_by_itself(run: Run, cards: WithCards, model: str) -> None:
+    words = ("--engine", "ollama", "--engine-version", "0.32.0", "--model", model, "--gpu-layers", "2")
+    assert "--gpu-layers is an option of llama-server" in " ".join(run("plan", *words).stderr.split())

@@ -38,6 +38,9 @@ NEW_HELP = """----- common params -----
                                         - auto: as the device likes it
 --list-devices                          devices
 -ngl,  --gpu-layers, --n-gpu-layers N   layers on cards
+-cmoe, --cpu-moe                        all experts in main memory
+-ncmoe, --n-cpu-moe N                   experts of the first layers in main memory
+-ts,   --tensor-split N0,N1,N2,...      shares of the cards
 -fit,  --fit [on|off]                   adjust by itself
 -m,    --model FNAME                    file to load
 -hf,   -hfr, --hf-repo <user>/<model>[:quant]

@@ -246,6 +246,15 @@ def test_a_variable_that_turns_off_does_so_with_any_value() -> None:
     assert started_with(environment={"LLAMA_ARG_NO_REPACK": "0"}).values.repack is False
 
 
+def test_how_a_person_divided_a_model() -> None:
+    found = started_with("-ncmoe", "12", "-ts", "3/1").values
+    assert (found.cpu_expert_layers, found.tensor_split) == (12, (3.0, 1.0))
+    every = started_with("--cpu-moe", "-ts", "odd").values
+    assert (every.cpu_expert_layers, every.tensor_split) == (1 << 16, None)
+    plain = started_with().values
+    assert (plain.cpu_expert_layers, plain.tensor_split) == (None, None)
+
+
 def test_threads_layers_and_words_that_no_plan_would_have() -> None:
     found = started_with("-t", "64", "-ngl", "20", "-nocb")
     assert (found.threads, found.gpu_layers) == (64, 20)

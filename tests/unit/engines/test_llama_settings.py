@@ -66,6 +66,20 @@ def test_locked_memory_stays_locked() -> None:
     assert "--mlock" in setting_words(compose(a_plan(), installed(OLD_HELP), memory_locked=True).settings)
 
 
+def test_a_model_that_is_divided_by_hand() -> None:
+    plan = a_plan(gpu_layers=37, cpu_expert_layers=12, tensor_split=(3.0, 1.0))
+    assert "--gpu-layers 37 --n-cpu-moe 12 --tensor-split 3,1 --fit off" in words(plan)
+    assert "--n-cpu-moe" not in words(a_plan(gpu_layers=37))
+    with pytest.raises(TooOld, match="--n-cpu-moe"):
+        compose(plan, installed(OLD_HELP))
+
+
+def test_a_plan_takes_the_place_of_a_person_s_own_division() -> None:
+    running = ("/usr/bin/llama-server", "-m", MODEL, "--cpu-moe", "-ts", "1,3", "-ncmoe", "5")
+    said = build(a_plan(gpu_layers=37), installed(managed_by="process"), InForce(pid=1, arguments=running)).words
+    assert not {"--cpu-moe", "-ts", "-ncmoe", "--tensor-split", "--n-cpu-moe"} & set(said)
+
+
 def test_layers_are_placed_and_nothing_may_move_them() -> None:
     assert "--gpu-layers 37 --fit off" in words(a_plan(gpu_layers=37), accelerators=("CUDA0: a card",))
     assert "--gpu-layers 0" in words(a_plan(gpu_layers=None), accelerators=("CUDA0: a card",))
