@@ -53,7 +53,9 @@ def made(shape: Shape, recipe: Recipe, directory: Path) -> ModelSpec:
         if one.storage == F32_TENSOR:
             return one
         layer = int(one.name.split(".")[1]) if one.name.startswith("blk.") else 0
-        return replace(one, storage=recipe(one.name, layer, layers))
+        wanted = recipe(one.name, layer, layers)
+        fills_blocks = one.dimensions[0] % 256 == 0 or wanted not in {Q4_K, Q5_K, Q6_K}
+        return replace(one, storage=wanted if fills_blocks else Q8_0)
 
     typed = replace(shape, tensors=tuple(stored(one) for one in shape.tensors))
     return read_model(LocalHost(), str(typed.write(directory / "made.gguf")))

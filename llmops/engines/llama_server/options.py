@@ -44,7 +44,7 @@ UBATCH = Option("ubatch", ("--ubatch-size", "-ub"), ("LLAMA_ARG_UBATCH",))
 THREADS = Option("threads", ("--threads", "-t"), ("LLAMA_ARG_THREADS",))
 BATCH_THREADS = Option("batch_threads", ("--threads-batch", "-tb"))
 GPU_LAYERS = Option("gpu_layers", ("--gpu-layers", "--n-gpu-layers", "-ngl"), ("LLAMA_ARG_N_GPU_LAYERS",))
-# Since August 2025 (pull request 15077); both keep the matrices of experts in main memory.
+# Since b6089 (August 2025, pull request 15077); both keep the matrices of experts in main memory.
 CPU_EXPERT_LAYERS = Option("cpu_expert_layers", ("--n-cpu-moe", "-ncmoe"), ("LLAMA_ARG_N_CPU_MOE",))
 CPU_EXPERTS = Option("cpu_experts", ("--cpu-moe", "-cmoe"), ("LLAMA_ARG_CPU_MOE",))
 TENSOR_SPLIT = Option("tensor_split", ("--tensor-split", "-ts"), ("LLAMA_ARG_TENSOR_SPLIT",))
