@@ -54,6 +54,17 @@ def card_notices(hardware: Hardware) -> tuple[Notice, ...]:
     return tuple(notices)
 
 
+def one_slot(engine: str, where: str, in_flight: int | None) -> Notice:
+    """A server that takes one request at a time, and what that means to several users."""
+    message = (
+        f"{engine} ({where}) has 1 slot: of five users who ask at once four wait in line. That is a queue, nothing is"
+        " broken; llmops plan says how many slots this machine can serve"
+    )
+    values: tuple[tuple[str, Value], ...] = (("slots", 1),)
+    values = values if in_flight is None else (*values, ("requests_in_flight", in_flight))
+    return Notice("one-slot", "info", message, values)
+
+
 def _of_card(gpu: Gpu, hardware: Hardware) -> list[Notice]:
     found = [_shared(gpu, hardware), _instance(gpu), _lent(gpu), _slowed(gpu), _limited(gpu)]
     return [notice for notice in found if notice is not None]

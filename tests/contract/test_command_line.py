@@ -47,9 +47,9 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
 # The start
 
 
-def loaded_modules(*words: str) -> set[str]:
+def loaded_modules(*words: str, first: str = "") -> set[str]:
     code = (
-        "import sys, json, io\n"
+        f"{first}import sys, json, io\n"
         "from contextlib import redirect_stdout, redirect_stderr\n"
         "from llmops.cli.application import application\n"
         "try:\n"
@@ -69,8 +69,11 @@ def test_help_of_a_command_imports_only_that_command() -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
-def test_probe_needs_neither_templates_nor_yaml_nor_http() -> None:
-    assert loaded_modules("probe").isdisjoint({"requests", "jinja2", "ruamel.yaml"})
+def test_probe_needs_neither_templates_nor_yaml_nor_http_where_no_engine_runs() -> None:
+    nothing_runs = "from llmops.host.local import LocalHost\nLocalHost.processes = lambda self: ()\n"
+    loaded = loaded_modules("probe", first=nothing_runs)
+    assert "llmops.actions.serving_now" in loaded
+    assert loaded.isdisjoint({"requests", "jinja2", "ruamel.yaml"})
 
 
 def test_a_reader_that_goes_away_is_quiet() -> None:

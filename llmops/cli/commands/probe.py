@@ -1,4 +1,4 @@
-"""llmops probe: what this machine is."""
+"""llmops probe: what this machine is and what it serves now."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from llmops.cli.session import Session
 def command(session: Session, /, *, bandwidth: bool, snapshot: str | None) -> Result:
     """Show what this machine is, each value with its source.
 
+    Also what its engines serve now: model, slots, context, requests in flight.
     Nothing is guessed: what could not be observed is listed with the reason. `--output json` is what --hardware reads.
     """
+    from llmops.actions.serving_now import serving_documents, serving_notices, serving_now
     from llmops.core.documents import hardware_document, notice_documents
     from llmops.core.notices import hardware_notices
     from llmops.probe import read_hardware
@@ -28,11 +30,18 @@ def command(session: Session, /, *, bandwidth: bool, snapshot: str | None) -> Re
         if bandwidth:
             session.progress("measuring memory bandwidth")
         hardware = read_hardware(host, bandwidth=bandwidth)
+        serving = serving_now(host)
+    notices = (*hardware_notices(hardware), *serving_notices(serving))
 
     def text() -> str:
         from llmops.cli.text.hardware import hardware_text
+        from llmops.cli.text.serving import serving_text
 
-        return hardware_text(hardware, with_sources=session.verbose)
+        return hardware_text(hardware, notices, serving_text(serving), with_sources=session.verbose)
 
-    data = {"hardware": hardware_document(hardware), "notices": notice_documents(hardware_notices(hardware))}
+    data = {
+        "hardware": hardware_document(hardware),
+        "serving": serving_documents(serving),
+        "notices": notice_documents(notices),
+    }
     return Result("probe", Status.OK, data=data, text=text)

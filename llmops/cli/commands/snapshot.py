@@ -55,9 +55,11 @@ def _require_new(directory: Path) -> None:
 def _look(host: Host, models: tuple[str, ...], session: Session, *, bandwidth: bool) -> tuple[str, ...]:
     """Ask all that the read-only commands ask; what could not be read is noted and is part of the recording."""
     from llmops.actions.history import history
+    from llmops.actions.serving_now import serving_now
     from llmops.probe import read_hardware
 
     read_hardware(host, bandwidth=bandwidth)
+    serving_now(host)
     notes = []
     for reference in models or (None,):
         try:

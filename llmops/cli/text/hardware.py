@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from llmops.cli.text.layout import faint, heading, pairs, sections, table
 from llmops.core.hardware import Bandwidth, Cpu, Gpu, Hardware, Memory, Swap
-from llmops.core.notices import hardware_notices
+from llmops.core.notices import Notice
 from llmops.core.units import format_bytes, format_rate
 
 _UNKNOWN = "not observed"
 
 
-def hardware_text(hardware: Hardware, *, with_sources: bool = False) -> str:
-    """Processors, memory, swap, cards; then what could not be observed and why, on request every source."""
+def hardware_text(
+    hardware: Hardware, notices: tuple[Notice, ...] = (), serving: str = "", *, with_sources: bool = False
+) -> str:
+    """Processors, memory, swap, cards; `serving` is the part about engines.
+
+    Then what to know, what could not be observed and why, on request every source.
+    """
     return sections(
         (
             heading("Processor") + "\n" + pairs(_cpu_rows(hardware.cpu)),
             heading("Memory") + "\n" + pairs((*_memory_rows(hardware.memory), *_swap_rows(hardware.swap))),
             heading("Memory bandwidth") + "\n" + pairs(_bandwidth_rows(hardware.bandwidth)),
             _gpu_text(hardware),
-            _notices_text(hardware),
+            serving,
+            _notices_text(notices),
             _observations_text(hardware, with_sources=with_sources),
         )
     )
@@ -93,8 +99,8 @@ def _gpu_text(hardware: Hardware) -> str:
     return f"{title}\n{rows}{driver}"
 
 
-def _notices_text(hardware: Hardware) -> str:
-    rows = [(notice.code, notice.message) for notice in hardware_notices(hardware)]
+def _notices_text(notices: tuple[Notice, ...]) -> str:
+    rows = [(notice.code, notice.message) for notice in notices]
     return heading("To know") + "\n" + pairs(rows) if rows else ""
 
 
