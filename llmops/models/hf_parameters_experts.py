@@ -9,6 +9,8 @@ from llmops.models.hf_families_attention import layer_words, numbered
 from llmops.models.hf_parameters_layers import MOST_EXPERTS, Place
 from llmops.models.hf_weights import Weight
 
+# Nemotron 3 (modeling_nemotron_h.py: fc1_latent_proj, fc2_latent_proj), Kimi K3 (vllm/models/kimi_k3).
+_LATENT_LENGTHS = ("moe_latent_size", "routed_expert_hidden_size")
 _SHARED_COUNTS = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
 
 
@@ -83,6 +85,12 @@ def feed_forward(place: Place, length: int, role: str = "feed_forward", module: 
         yield from place.vector(f"{module}.ffn_sub_norm", "norm", length)
 
 
+def latent_length(facts: ConfigFacts) -> int:
+    """The length that tokens are brought to for the routed experts; 0 where these take them as they are."""
+    key = next((name for name in _LATENT_LENGTHS if facts.has(name)), None)
+    return facts.integer(key) if key else 0
+
+
 def routed(place: Place) -> Iterator[Weight]:
     """Router and routed experts of one layer."""
     facts, hidden, traits = place.facts, place.hidden, place.traits
@@ -91,11 +99,16 @@ def routed(place: Place) -> Iterator[Weight]:
     yield from place.matrix(f"{traits.mlp}.gate", "router", count, hidden, bias=traits.expert_bias)
     if traits.correction:
         yield from place.vector(f"{traits.mlp}.gate.e_score_correction_bias", "router", count)
-    shapes = [("up_proj", length, hidden), ("down_proj", hidden, length)]
+    latent = latent_length(facts)
+    inner = latent or hidden
+    shapes = [("up_proj", length, inner), ("down_proj", inner, length)]
     if traits.gated:
-        shapes.insert(0, ("gate_proj", length, hidden))
+        shapes.insert(0, ("gate_proj", length, inner))
+    if latent:
+        yield from place.matrix(f"{traits.mlp}.fc1_latent_proj", "feed_forward", latent, hidden)
+        yield from place.matrix(f"{traits.mlp}.fc2_latent_proj", "feed_forward", hidden, latent)
     for name, rows, columns in shapes:
-        module = f"{place.prefix}{traits.mlp}.experts.*.{name}"
+        module = f"{place.prefix}{traits.expert_module}.*.{name}"
         yield Weight(module, "experts", rows, columns, count, used, place.layer)
         if traits.expert_bias:
             yield Weight(f"{module}.bias", "experts", rows, 0, count, used, place.layer)

@@ -13,6 +13,7 @@ from llmops.models.hf_traits import Bias, Traits
 from llmops.models.hf_weights import Weight
 
 MOST_EXPERTS = 65_536
+_MIXERS = frozenset({"self_attn", "mamba"})
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,15 @@ class Place:
 
     def matrix(self, module: str, role: str, rows: int, columns: int, *, bias: Bias = False) -> Iterator[Weight]:
         """One matrix and, where it has one, its bias."""
-        name = f"{self.prefix}{module}"
+        name = f"{self.prefix}{self._named(module)}"
         yield Weight(name, role, rows, columns, layer=self.layer)
         if self.has(bias):
             yield Weight(f"{name}.bias", role, rows, layer=self.layer)
+
+    def _named(self, module: str) -> str:
+        """The module's name in files whose layers call everything the same."""
+        first, dot, rest = module.partition(".")
+        return f"{self.traits.mixer}.{rest}" if dot and self.traits.mixer and first in _MIXERS else module
 
     def vector(self, module: str, role: str, rows: int, copies: int = 1) -> Iterator[Weight]:
         """Equal vectors; none where they would be empty."""

@@ -20,7 +20,8 @@ class Traits:
     `gate` is how the attention output is gated: doubled (the query matrix holds it), per_head, full or empty.
     `learned_positions` is how many rows more than trained tokens the table of positions has, None without one.
     `expert_bias` counts vectors of the experts and their router, `correction` the router's one vector for balance.
-    `draft_copies`: the file repeats embeddings and output for its draft layer. `mlp` names the feed-forward module.
+    `draft_copies`: the file repeats embeddings and output for its draft layer. `mlp` names the feed-forward module,
+    `experts` that of the experts where they are not in it, `mixer` the one of attention and states where all are alike.
     """
 
     norms: int = 2
@@ -46,6 +47,13 @@ class Traits:
     per_layer_inputs: bool = False
     draft_copies: bool = False
     mlp: str = "mlp"
+    experts: str = ""
+    mixer: str = ""
+
+    @property
+    def expert_module(self) -> str:
+        """The module that holds the routed experts."""
+        return self.experts or f"{self.mlp}.experts"
 
 
 _LLAMA = Traits(qkv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias")
@@ -97,7 +105,7 @@ TRAITS: Mapping[str, Traits] = {
     "gemma2": Traits(norms=4),
     "gemma3_text": _GEMMA3,
     "gemma3n_text": Traits(norms=4, qk_norm="head", per_layer_inputs=True),
-    "gemma4_text": Traits(norms=4, qk_norm="head", per_layer_inputs=True),
+    "gemma4_text": Traits(norms=4, qk_norm="head", per_layer_inputs=True, experts="experts"),
     "glm4": Traits(norms=4, qkv_bias="attention_bias"),
     "glm4_moe": Traits(qkv_bias="attention_bias", qk_norm="head_if_used", correction=True, draft_copies=True),
     "glm4v_moe_text": Traits(qkv_bias="attention_bias", correction=True),
@@ -121,7 +129,7 @@ TRAITS: Mapping[str, Traits] = {
     "minimax_m2": Traits(qk_norm="full", correction=True),
     "mpt": Traits(gated=False),
     "nemotron-nas": _LLAMA,
-    "nemotron_h": Traits(norms=1, gated=False, correction=True, mlp="mixer"),
+    "nemotron_h": Traits(norms=1, gated=False, correction=True, mlp="mixer", mixer="mixer"),
     "olmo": Traits(norms=0, final_norm=False),
     "olmoe": Traits(qk_norm="full"),
     "opt": Traits(norm_bias=True, qkv_bias=True, o_bias=True, mlp_bias=True, gated=False, learned_positions=2),

@@ -12,8 +12,10 @@ from llmops.models.gguf_reader import file_bytes, unreadable
 if TYPE_CHECKING:
     from llmops.host import Host
 
-# JSON takes up to 43 times its size in memory; the largest real configurations list every layer and have 300 KiB.
-MAX_BYTES = 1024 * 1024
+# The largest real configurations name every expert of a quantised model: 3 MiB in 67,000 values (MiniMax M3 in NVFP4).
+# Text takes its own size in memory, a value of a few bytes up to 43 times that, so both are bounded.
+MAX_BYTES = 4 * 1024 * 1024
+MAX_VALUES = 131_072
 MAX_DEPTH = 32
 AGAIN = "the file is damaged: download it again"
 
@@ -61,6 +63,9 @@ def parse_json_object(path: str, content: bytes) -> dict[str, object]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise unreadable(path, f"is not a text in UTF-8: byte {problem.start} cannot be", AGAIN) from None
+    values = sum(content.count(mark) for mark in (b",", b"[", b"{"))
+    if values > MAX_VALUES:
+        raise unreadable(path, f"holds {values} values; such a file has at most {MAX_VALUES}", AGAIN)
     try:
         document = json.loads(text, object_pairs_hook=_unique)
     except _TooMuch as problem:

@@ -281,7 +281,7 @@ def test_an_encoder_of_an_unknown_kind_is_estimated_and_named() -> None:
         {"quant_method": "compressed-tensors", **group(num_bits=4, strategy="group")},
         {"quant_method": "compressed-tensors", **group(num_bits=8, strategy="block", block_structure=[1])},
         {"quant_method": "fp8", "ignored_layers": ["x" * 10_000]},
-        {"quant_method": "fp8", "ignored_layers": ["a*"] * 10_000},
+        {"quant_method": "fp8", "ignored_layers": [f"a{number}*" for number in range(10_000)]},
         {"quant_method": "fp8", "weight_block_size": [0, 128]},
         {"quant_method": 7},
     ],
@@ -326,3 +326,48 @@ def test_any_configuration_gives_weights_or_our_own_error(method: str, keys: dic
         return
     assert 0 < found.low_bytes <= found.weights.stored_bytes <= found.high_bytes
     assert found.weights.stored_bytes <= 5 * PARAMETERS
+
+
+@pytest.mark.parametrize(
+    ("pattern", "module", "expected"),
+    [
+        ("model.layers.1.*", "model.layers.1.mlp.up_proj", True),
+        ("model.layers.1.*", "model.layers.10.mlp.up_proj", False),
+        ("model.layers.0*", "model.layers.0.mlp.up_proj", True),
+        ("model.layers.0*", "model.layers.10.mlp.up_proj", False),
+        ("model.layers.*.self_attn", "language_model.model.layers.3.self_attn.q_proj", True),
+        ("layers.*.mlp.gate", "model.layers.2.mlp.gate", True),
+        ("layers.*.mlp.gate", "model.layers.2.mlp.gate_proj", False),
+        ("*lm_head*", "lm_head", True),
+        ("*gate", "model.layers.2.mlp.gate_proj.gate", True),
+        ("mixer.*.in_proj*", "model.layers.0.mixer.conv.in_proj", True),
+        (r"re:.*layers\.1\..*", "model.layers.1.mlp.up_proj", True),
+        (r"re:.*layers\.1\..*", "model.layers.11.mlp.up_proj", False),
+        (r"re:.*mlp\.(gate|up|down)_proj.*", "model.layers.3.mlp.up_proj", True),
+        (r"re:.*mlp\.(gate|up|down)_proj.*", "model.layers.3.mlp.experts.*.up_proj", False),
+        ("backbone.layers.1.mixer.experts.102.up_proj", "model.layers.1.mixer.experts.*.up_proj", True),
+        ("model.layers.1.block_sparse_moe.experts.7.w2", "model.layers.1.mlp.experts.*.down_proj", True),
+        ("model.layers.1.block_sparse_moe.experts.7.w2", "model.layers.1.mlp.experts.*.up_proj", False),
+    ],
+)
+def test_a_pattern_names_what_the_exporter_meant(pattern: str, module: str, *, expected: bool) -> None:
+    assert patterns(ConfigFacts("/m", {}), "ignore", [pattern]).match(module) is expected
+
+
+def test_globs_of_every_layer_are_as_many_as_a_deep_model_has() -> None:
+    listed = [f"model.layers.{layer}.{part}*" for layer in range(500) for part in ("self_attn", "mlp.shared_experts")]
+    found = patterns(ConfigFacts("/m", {}), "ignore", listed)
+    assert found.match("model.layers.499.self_attn.q_proj")
+    assert not found.match("model.layers.499.mlp.experts.*.up_proj")
+
+
+def test_one_scheme_for_each_module_reaches_experts_and_mixers_by_the_names_of_the_file() -> None:
+    named = {
+        "backbone.layers.0.mixer.in_proj": {"quant_algo": "FP8"},
+        "backbone.layers.1.mixer.experts.0.up_proj": {"quant_algo": "W4A16_NVFP4", "group_size": 16},
+    }
+    found = read(quant_algo="MIXED_PRECISION", quantized_layers=named)
+    assert stored(found, Weight("model.layers.0.mixer.in_proj", "state", 512, 1024, layer=0)) == ELEMENTS + 4
+    expert = Weight("model.layers.1.mixer.experts.*.up_proj", "experts", 512, 1024, 8, 2, 1)
+    assert stored(found, expert) == ELEMENTS // 2 + 512 * 64
+    assert stored(found, Weight("model.layers.1.mixer.q_proj", "attention", 512, 1024, layer=1)) is None
