@@ -18,6 +18,7 @@ def cautions(problem: Problem, plan: Plan, demand: Demand, levers: tuple[str, ..
         *_shape_warnings(problem, plan, levers),
         *_load_warnings(problem, plan, demand),
         *_machine_warnings(problem, plan),
+        *(f"the model: {note}" for note in plan.model.notes),
     )
 
 

@@ -57,6 +57,7 @@ class _Found:
     weights: HfWeights
     stored: Stored
     quantization: Quantization | None
+    notes: tuple[str, ...]
 
 
 def _read(directory: ModelDirectory, reference: str) -> ModelSpec:
@@ -66,6 +67,7 @@ def _read(directory: ModelDirectory, reference: str) -> ModelSpec:
     layers = layers_of(whole)
     stored = stored_tensors(directory)
     quantization = quantization_of(whole, _separate(directory))
+    notes = layers.notes
     if stored.paths:
         bits = _packed_bits(directory.path, quantization)
         weights = weigh_kinds(stored.headers.kinds(), Shape(layers.count, *experts(facts)), bits)
@@ -75,7 +77,10 @@ def _read(directory: ModelDirectory, reference: str) -> ModelSpec:
 
         estimate = estimated_weights(whole, quantization)
         weights = replace(estimate.weights, stored_bytes=max(estimate.high_bytes, estimate.weights.stored_bytes))
-    return _spec(_Found(directory, reference, facts, layers, weights, stored, quantization))
+        notes += estimate.notes
+        if directory.other_weights():
+            notes += ("its weights are in files of another form (.bin, .pt), whose sizes are not read",)
+    return _spec(_Found(directory, reference, facts, layers, weights, stored, quantization, notes))
 
 
 def _packed_bits(path: str, quantization: Quantization | None) -> PackedBits:
@@ -142,6 +147,7 @@ def _spec(found: _Found) -> ModelSpec:
         state_data_type=layers.state_data_type,
         encoder_weights_bytes=weights.encoder_bytes,
         draft_layers=layers.draft_layers if weights.draft_bytes else 0,
+        notes=found.notes,
     )
 
 

@@ -107,11 +107,11 @@ def _unsure_bytes(facts: ConfigFacts, rows: list[_Row]) -> int:
 def _notes(
     facts: ConfigFacts, part: ConfigFacts, weights: HfWeights, quantization: Quantization | None
 ) -> tuple[str, ...]:
-    notes = ["computed from config.json: no weights are there"]
+    notes = ["its weights are computed from config.json, for no .safetensors file is there"]
     if not part.has("dtype"):
-        notes.append("config.json does not name the type of the weights: bfloat16 is assumed")
+        notes.append("config.json does not name the type of its weights: bfloat16 is assumed")
     if weights.draft_bytes:
-        notes.append("layers that only guess next tokens are counted, which a file may lack")
+        notes.append("layers that only guess next tokens are counted in its size, which a file may lack")
     notes += [f"the encoder {kind!r:.40} is estimated by its sizes" for kind in uncounted_encoders(facts)]
     if quantization is not None:
         notes.append(f"scales of {quantization.label} are counted as its exporters write them")

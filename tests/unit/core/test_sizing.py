@@ -177,6 +177,12 @@ class TestWarnings:
         plan = size(problem(one_card(80 * GIB), replace(CHAT, users=20, generation_seconds=12.0), fixed=Fixed(slots=3)))
         assert any(line.startswith("3 of 6 wanted slots as given: ") for line in plan.warnings)
 
+    def test_what_was_assumed_about_the_model(self) -> None:
+        asked = problem(one_card())
+        noted = replace(asked, model=replace(asked.model, notes=("its weights are computed",)))
+        for plan in (size(noted), size_explicit(noted)):
+            assert plan.warnings[-1] == "the model: its weights are computed"
+
 
 class TestProperties:
     @settings(max_examples=60, deadline=None)

@@ -256,3 +256,20 @@ def test_an_encoder_alone_is_no_model(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_lists_that_are_shorter_than_the_model(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
     assert message in refusal(write_model(tmp_path / "m", {}, **changed))
+
+
+def test_what_was_assumed_is_noted(tmp_path: Path) -> None:
+    assert read(write_model(tmp_path / "whole")).notes == ()
+    alone = read(write_model(tmp_path / "alone", {}, torch_dtype=...))
+    assert alone.notes == (
+        "its weights are computed from config.json, for no .safetensors file is there",
+        "config.json does not name the type of its weights: bfloat16 is assumed",
+    )
+    window = read(write_model(tmp_path / "window", model_type="phi3", sliding_window=64))
+    assert window.notes == ("the window is used by vLLM; llama.cpp keeps every token of this family",)
+
+
+def test_weights_of_another_form_are_named(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "old", {})
+    (path / "pytorch_model.bin").write_bytes(b"PK")
+    assert read(path).notes[-1] == "its weights are in files of another form (.bin, .pt), whose sizes are not read"
