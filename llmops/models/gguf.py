@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from reprlib import repr as brief
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llmops.core.model import ModelSpec
 from llmops.models.ggml_types import FILE_TYPE_GUESSED, FILE_TYPES
 from llmops.models.gguf_facts import Facts
 from llmops.models.gguf_families import caches_of
 from llmops.models.gguf_file import GgufFile, Value, read_gguf_file
+from llmops.models.gguf_projector import graph_of
 from llmops.models.gguf_reader import Allowance, unreadable
 from llmops.models.gguf_shapes import layer_shapes
 from llmops.models.gguf_tensors import Weights, weigh
@@ -79,7 +80,17 @@ def spec_of_files(path: str, files: tuple[GgufFile, ...]) -> ModelSpec:
         tokenizer_merges=facts.items("tokenizer.ggml.merges"),
         layer_shapes=layer_shapes(tensors, facts.layers),
         layer_weights=weights.layer_weights,
+        **_encoder(first, weights),
     )
+
+
+def _encoder(first: GgufFile, weights: Weights) -> dict[str, Any]:
+    """Weights and graph of an encoder that the file holds beside the language model."""
+    stored = sum(group.stored_bytes for group in weights.groups if group.role == "encoder")
+    if not stored:
+        return {}
+    architecture = str(first.metadata.get("general.architecture"))
+    return {"encoder_weights_bytes": stored, "encoder_graph_bytes": graph_of(first.metadata, architecture)}
 
 
 def is_embedding(metadata: Mapping[str, Value]) -> bool:

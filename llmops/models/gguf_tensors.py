@@ -12,6 +12,10 @@ EMBEDDING = "token_embd.weight"
 OUTPUT = "output.weight"
 _INPUT = ("token_embd", "position_embd", "token_types", "per_layer_token_embd")
 _OUTPUT = ("output", "output_norm")
+# An encoder of pictures or sound inside the model's own file, as Ollama's library has them.
+_ENCODER = frozenset({"v", "mm", "a"})
+# What no generated token is multiplied with.
+_PASSIVE = frozenset({"draft", "encoder"})
 _EXPERT_SUFFIXES = ("_exps", "_chexps")
 _EXPERT_MATRICES = ("ffn_gate", "ffn_up", "ffn_down")
 
@@ -58,7 +62,7 @@ def weigh(tensors: Collection[Tensor], layers: int, experts: int, experts_used: 
     embedding = by_name.get(EMBEDDING)
     read_bytes = sum(group.stored_bytes for group in groups if group.role in ("repeating", "output")) - idle_bytes
     parameters = sum(group.elements for group in groups)
-    idle_elements += sum(group.elements for group in groups if group.role == "draft")
+    idle_elements += sum(group.elements for group in groups if group.role in _PASSIVE)
     return Weights(
         groups=groups,
         parameters=parameters,
@@ -84,12 +88,14 @@ def layer_weights(tensors: Iterable[Tensor], layers: int) -> tuple[tuple[int, in
 
 
 def role_of(name: str, layers: int) -> str:
-    """`repeating`, `input`, `output`, `other`, or `draft` for the layers after the last one of the main model."""
+    """`repeating`, `input`, `output`, `encoder`, `other`, or `draft` for layers after the last of the main model."""
     parts = name.split(".", 2)
     if parts[0] == "blk" and len(parts) == 3 and parts[1].isdecimal():
         return "repeating" if int(parts[1]) < layers else "draft"
     if parts[0] in _INPUT or parts[0].startswith("token_embd"):
         return "input"
+    if parts[0] in _ENCODER and len(parts) > 1:
+        return "encoder"
     return "output" if parts[0] in _OUTPUT else "other"
 
 

@@ -209,4 +209,4 @@ def stored_spec(host: Host, stored: StoredModel, files: tuple[GgufFile, ...]) ->
     from llmops.models.gguf_projector import read_or_weigh, with_projectors
 
     model = replace(spec_of_files(files[0].path, files), reference=str(stored.name))
-    return with_projectors(model, [read_or_weigh(host, path) for path in stored.projector_paths])
+    return with_projectors(model, read_or_weigh(host, stored.projector_paths))

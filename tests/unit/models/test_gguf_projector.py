@@ -14,6 +14,7 @@ from llmops.core.memory.ggml_settings import GgmlSettings
 from llmops.engines.base import InForce, Installation
 from llmops.engines.llama_server.projector import with_its_projector
 from llmops.host.local import LocalHost
+from llmops.models import read_model
 from llmops.models.gguf_projector import UNKNOWN_GRAPH_BYTES, graph_of, read_or_weigh, read_projector, with_projectors
 from tests.doubles import gguf_files as made
 from tests.unit.core.memory.ggml_models import LLAMA_8B
@@ -75,10 +76,10 @@ def test_a_model_is_no_projector(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_gguf_counts_as_large_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "blob").write_bytes(b"x" * 1000)
-    found = read_or_weigh(HOST, str(tmp_path / "blob"))
+    (found,) = read_or_weigh(HOST, (str(tmp_path / "blob"),))
     assert (found.stored_bytes, found.graph_bytes) == (1000, UNKNOWN_GRAPH_BYTES)
     with pytest.raises(UnreadableInput):
-        read_or_weigh(HOST, str(tmp_path / "nowhere"))
+        read_or_weigh(HOST, (str(tmp_path / "nowhere"),))
 
 
 def test_it_lies_on_the_first_card_with_its_graph(tmp_path: Path) -> None:
@@ -118,3 +119,17 @@ def test_a_projector_that_cannot_be_read_is_told() -> None:
     model, said = with_its_projector(HOST, LLAMA_8B, INSTALLATION, gone)
     assert model is LLAMA_8B
     assert "not counted" in said[0]
+
+
+def test_an_encoder_inside_the_file_of_a_model(tmp_path: Path) -> None:
+    """Ollama's library has them so: its keys begin with the model's architecture."""
+    plain = read_model(HOST, str(made.write(tmp_path / "plain.gguf", made.model_metadata(), made.model_tensors())))
+    keys = {key.replace("clip", plain.architecture): value for key, value in SEEING.items() if "vision" in key}
+    both = made.write(tmp_path / "both.gguf", made.model_metadata() | keys, (*made.model_tensors(), *TENSORS))
+    seeing = read_model(HOST, str(both))
+    extra = sum(tensor.stored_bytes for tensor in TENSORS)
+    assert seeing.encoder_weights_bytes == extra == seeing.weights_bytes - plain.weights_bytes
+    assert seeing.encoder_graph_bytes == (108 * MIB, 1150 * MIB)
+    assert seeing.active_parameters == plain.active_parameters
+    assert seeing.active_weights_bytes == plain.active_weights_bytes
+    assert plain.encoder_graph_bytes == (0, 0)
