@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from llmops.core.errors import UnreadableInput
@@ -15,11 +14,21 @@ if TYPE_CHECKING:
 
 WINDOW_BYTES = 256 * 1024
 PIECE_BYTES = 4_096  # the most that one name with its value takes
+PLAIN = rb"[ !#-\[\]-\xff]"  # what stands for itself in a string; so written it is compared fastest
 OPENING = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*(\}?)")
 CLOSING = re.compile(rb"[ \t\r\n]*\}[ \t\r\n]*")
 COMMA_OR_END = re.compile(rb"[ \t\r\n]*([,}])")
 KEY = re.compile(rb'[ \t\r\n]*"((?:[^"\\\x00-\x1f]|\\[^\x00-\x1f]){0,1024})"[ \t\r\n]*:')
 BLANKS = re.compile(rb"[ \t\r\n]*")
+
+
+def listed(entry: bytes) -> re.Pattern[bytes]:
+    """A pattern for `JsonStream.run`: an entry of a list with its comma, its groups between its text and the comma.
+
+    Of the last entry the comma is empty. Where no entry stands the pattern passes over all that is left, so that what
+    it finds lies side by side.
+    """
+    return re.compile(rb"(" + entry + rb"[ \t\r\n]*(?:(,)|(?=\})))|(?s:.+)")
 
 
 class JsonStream:
@@ -43,14 +52,18 @@ class JsonStream:
             self._position = found.end()
         return found
 
-    def run(self, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
-        """What the pattern matches here, and again right after that, until it does not or the window is used up."""
+    def run(self, pattern: re.Pattern[bytes]) -> list[tuple[bytes, ...]]:
+        """The groups of all entries that stand here one after the other and wholly in the window, passed over.
+
+        `pattern` is one that `listed` made: thousands of entries are found without a step of Python for each.
+        """
         if len(self._data) - self._position < PIECE_BYTES and self._next < self._end:
             self._load()
-        data, match = self._data, pattern.match
-        while (found := match(data, self._position)) is not None:
-            self._position = found.end()
-            yield found
+        found = pattern.findall(self._data, self._position)
+        if found and not found[-1][0]:
+            found.pop()
+        self._position += sum(len(entry[0]) for entry in found)
+        return found
 
     def require(self, pattern: re.Pattern[bytes], piece_bytes: int = PIECE_BYTES) -> re.Match[bytes]:
         """The same, where nothing else can stand; raises UnreadableInput."""

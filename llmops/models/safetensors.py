@@ -6,14 +6,15 @@ Layout: safetensors 0.8, `tensor.rs`: 8 bytes of length, JSON, data without hole
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from reprlib import repr as brief
 from typing import TYPE_CHECKING, NamedTuple
 
 from llmops.models.gguf_reader import file_bytes, unreadable
 from llmops.models.json_file import AGAIN, parse_json_object, read_piece
-from llmops.models.json_stream import COMMA_OR_END, OPENING, JsonStream
-from llmops.models.safetensors_layout import BITS, INCOMPLETE, Tiles, elements_of, shape_of, shown
+from llmops.models.json_stream import COMMA_OR_END, OPENING, PLAIN, JsonStream, listed
+from llmops.models.safetensors_layout import BITS, INCOMPLETE, Described, Tiles, Written, elements_of, shape_of, shown
 
 if TYPE_CHECKING:
     from llmops.host import Host
@@ -29,20 +30,18 @@ MAX_METADATA_BYTES = 64 * 1024
 
 _B = rb"[ \t\r\n]*"
 _COLON, _COMMA = _B + rb":" + _B, _B + rb"," + _B
-_NAME = rb'"(?P<name>[^"\\\x00-\x1f]{1,512})"'
-_TYPE = rb'"dtype"' + _COLON + rb'"(?P<type>\w{1,16})"'
-_SHAPE = rb'"shape"' + _COLON + rb"\[(?P<shape>[0-9, \t\r\n]{0,256})\]"
-_NUMBERS = rb"(?P<begin>\d{1,19})" + _COMMA + rb"(?P<end>\d{1,19})"
-_OFFSETS = rb'"data_offsets"' + _COLON + rb"\[" + _B + _NUMBERS + _B + rb"\]"
+_NAME = rb'"(' + PLAIN + rb'{1,512})"'
+_TYPE = rb'"dtype"' + _COLON + rb'"(\w{1,16})"'
+_SHAPE = rb'"shape"' + _COLON + rb"\[([0-9, \t\r\n]{0,256})\]"
+_OFFSETS = rb'"data_offsets"' + _COLON + rb"\[" + _B + rb"(\d{1,19})" + _COMMA + rb"(\d{1,19})" + _B + rb"\]"
 
 
-def _entry(*fields: bytes) -> re.Pattern[bytes]:
-    inner = rb"\{" + _B + _COMMA.join(fields) + _B + rb"\}"
-    return re.compile(_B + _NAME + _COLON + inner + _B + rb"(?P<next>[,}])")
+def _entries(*fields: bytes) -> re.Pattern[bytes]:
+    return listed(_B + _NAME + _COLON + rb"\{" + _B + _COMMA.join(fields) + _B + rb"\}")
 
 
-_ENTRY = _entry(_TYPE, _SHAPE, _OFFSETS)
-_SORTED_ENTRY = _entry(_OFFSETS, _TYPE, _SHAPE)  # of writers that sort all names
+_ENTRIES = _entries(_TYPE, _SHAPE, _OFFSETS)
+_SORTED_ENTRIES = _entries(_OFFSETS, _TYPE, _SHAPE)  # of writers that sort all names
 _OBJECT = re.compile(_B + rb"\{[^{}]{0,2048}\}")  # a tensor whose fields stand in another order
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _METADATA_PAIR = re.compile(_B + _STRING + _B + rb":" + _B + _STRING + _B + rb"([,}])", re.DOTALL)
@@ -72,7 +71,7 @@ class Headers:
 
     tensors: int = 0
     unusual: int = 0
-    counts: dict[tuple[bytes, bytes, bytes], int] = field(default_factory=dict)
+    counts: Counter[Described] = field(default_factory=Counter)
 
     def kinds(self) -> dict[Kind, int]:
         """How many tensors there are of each kind."""
@@ -135,12 +134,17 @@ def _header_length(host: Host, path: str, size: int) -> int:
 
 def _usual_entries(stream: JsonStream, tiles: Tiles) -> bytes:
     """All entries in the form of the usual writers that the window holds; answers what follows the last one."""
-    for pattern in (_ENTRY, _SORTED_ENTRY):
-        for found in stream.run(pattern):
-            name, data_type, shape, begin, end, delimiter = found.group("name", "type", "shape", "begin", "end", "next")
-            tiles.add((name, data_type, shape), int(begin), int(end))
-            if delimiter == b"}":
-                return b"}"
+    for pattern in (_ENTRIES, _SORTED_ENTRIES):
+        found = stream.run(pattern)
+        if not found:
+            continue
+        _, names, *columns, commas = zip(*found, strict=True)
+        if pattern is _SORTED_ENTRIES:
+            columns = [*columns[2:], *columns[:2]]
+        data_types, shapes, begins, ends = columns
+        tiles.add(Written(names, data_types, shapes, [*map(int, begins)], [*map(int, ends)]))
+        if not commas[-1]:
+            return stream.require(COMMA_OR_END).group(1)
     return b","
 
 
@@ -157,7 +161,7 @@ def _next_entry(stream: JsonStream, tiles: Tiles) -> bytes:
     if not fitting or not isinstance(shape, list) or not isinstance(offsets, list) or len(offsets) != 2:
         raise unreadable(stream.path, f"tensor {shown(name)} is described as {brief(document)}", AGAIN)
     sizes = ",".join(map(str, shape)).encode()
-    tiles.add((name, str(data_type).encode("utf-8", "replace"), sizes), *offsets)
+    tiles.add(Written([name], [str(data_type).encode("utf-8", "replace")], [sizes], *([place] for place in offsets)))
     return stream.require(COMMA_OR_END).group(1)
 
 

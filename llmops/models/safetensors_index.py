@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from llmops.models.gguf_reader import file_bytes, unreadable
 from llmops.models.json_file import AGAIN
-from llmops.models.json_stream import COMMA_OR_END, KEY, OPENING, JsonStream
+from llmops.models.json_stream import COMMA_OR_END, KEY, OPENING, PLAIN, JsonStream, listed
 from llmops.models.safetensors import MAX_TENSORS, MAX_UNUSUAL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from llmops.host import Host
 
 MAX_INDEX_BYTES = 128 * 1024 * 1024
 MAX_FILES = 1_000
 MAX_MEMBERS = 256
 _B = rb"[ \t\r\n]*"
-_PAIR = re.compile(
-    _B + rb'"([^"\\\x00-\x1f]{1,512})"' + _B + rb":" + _B + rb'"([^"\\\x00-\x1f]{1,255})"' + _B + rb"([,}])"
-)
+_NAME, _FILE = rb'"(' + PLAIN + rb'{1,512})"', rb'"(' + PLAIN + rb'{1,255})"'
+_PAIRS = listed(_B + _NAME + _B + rb":" + _B + _FILE)
 _VALUE = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\[^\x00-\x1f]){0,1024}"|[-+.\w]{1,64}')
 _BLANKS = re.compile(_B)
 _TEXT = re.compile(_B + rb'"((?:[^"\\\x00-\x1f]|\\[^\x00-\x1f]){0,1024})"')
@@ -84,22 +85,22 @@ class _Map:
 
     def add_usual(self, stream: JsonStream) -> bytes:
         """All pairs without an escape that the window holds; answers what follows the last one."""
-        tensors, names = self.tensors, self.names
-        for found in stream.run(_PAIR):
-            name, file, delimiter = found.groups()
-            tensors[file] = tensors.get(file, 0) + 1
-            names[file] = names.get(file, 0) + hash(name)
-            if delimiter == b"}":
-                return b"}"
-        return b","
+        found = stream.run(_PAIRS)
+        self._add((name, file) for _, name, file, _ in found)
+        return stream.require(COMMA_OR_END).group(1) if found and not found[-1][-1] else b","
 
     def add_next(self, stream: JsonStream) -> bytes:
         """One pair of any texts; answers what follows it."""
         name = stream.key().encode("utf-8", "surrogatepass")
         file = stream.decoded(stream.require(_TEXT).group(1)).encode("utf-8", "surrogatepass")
-        self.tensors[file] = self.tensors.get(file, 0) + 1
-        self.names[file] = self.names.get(file, 0) + hash(name)
+        self._add([(name, file)])
         return stream.require(COMMA_OR_END).group(1)
+
+    def _add(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+        tensors, names = self.tensors, self.names
+        for name, file in pairs:
+            tensors[file] = tensors.get(file, 0) + 1
+            names[file] = names.get(file, 0) + hash(name)
 
     def require_bounded(self, path: str, unusual: int) -> None:
         """Raise UnreadableInput for more than any model has."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Sequence
+from operator import ne, sub
 from reprlib import repr as brief
+from typing import NamedTuple
 
 from llmops.core.errors import UnreadableInput
 from llmops.models.gguf_reader import unreadable
@@ -16,13 +21,24 @@ BITS = {
     "I32": 32, "U32": 32, "F32": 32,
     "C64": 64, "F64": 64, "I64": 64, "U64": 64,
 }  # fmt: skip
-EXPERTS = b".experts."
+_EXPERT = re.compile(rb"\.experts\.\d+(?=\.|$)")
+_ANY_EXPERT = b".experts.*"
 MAX_DATA_BYTES = 2**60
 INCOMPLETE = "the download is not complete or the file is damaged: get the file again"
 
 
 # Name, type and shape of a tensor as they are written.
 Described = tuple[bytes, bytes, bytes]
+
+
+class Written(NamedTuple):
+    """Tensors as a header describes them, a column for each field: there can be 100,000."""
+
+    names: Sequence[bytes]
+    data_types: Sequence[bytes]
+    shapes: Sequence[bytes]
+    begins: Sequence[int]
+    ends: Sequence[int]
 
 
 def elements_of(shape: tuple[int, ...]) -> int:
@@ -41,7 +57,7 @@ class Tiles:
     Tensors are counted by name, type and shape in `counts`, those of experts without the number of the expert.
     """
 
-    def __init__(self, path: str, data_bytes: int, counts: dict[Described, int]) -> None:
+    def __init__(self, path: str, data_bytes: int, counts: Counter[Described]) -> None:
         self.path = path
         self.tensors = 0
         self.names: set[int] = set()
@@ -50,35 +66,45 @@ class Tiles:
         self._filled = 0
         self._last = 0
         self._odd: set[int] = set()
-        self._sizes: dict[tuple[bytes, bytes], int] = {}
+        self._lengths: dict[tuple[bytes, bytes], int] = {}
 
-    def add(self, described: Described, begin: int, end: int) -> None:
-        """Take one tensor in; raises UnreadableInput for one that cannot be."""
-        name, data_type, shape = described
-        length = self._sizes.get((data_type, shape))
-        if length is None:
-            length = self._sizes[data_type, shape] = _stored_bytes(self.path, described)
-        if end - begin != length or end > self._data_bytes:
-            raise self._misplaced(name, length, f"{begin} to {end}")
-        self.tensors += 1
-        self.names.add(hash(name))
-        self._filled += length
-        if begin == self._last:
-            self._last = end
-        elif length:
-            self._odd ^= {self._last}
-            self._odd ^= {begin}
-            self._last = end
-        head, found, tail = name.partition(EXPERTS)
-        if found:
-            number, dot, rest = tail.partition(b".")
-            if number.isdigit():
-                described = (head + EXPERTS + b"*" + dot + rest, data_type, shape)
-        self._counts[described] = self._counts.get(described, 0) + 1
+    def add(self, written: Written) -> None:
+        """Take tensors in; raises UnreadableInput for one that cannot be."""
+        names, data_types, shapes, begins, ends = written
+        lengths = self._lengths_of(written)
+        if any(map(ne, map(sub, ends, begins), lengths)) or max(ends) > self._data_bytes:
+            raise self._misplaced(written, lengths)
+        self.tensors += len(names)
+        self.names.update(map(hash, names))
+        self._filled += sum(lengths)
+        self._join(begins, ends)
+        kinds = [_EXPERT.sub(_ANY_EXPERT, name, count=1) for name in names]
+        self._counts.update(zip(kinds, data_types, shapes, strict=True))
 
-    def _misplaced(self, name: bytes, length: int, place: str) -> UnreadableInput:
-        what = f"tensor {shown(name)} of {length} bytes is said to lie at {place} of {self._data_bytes} bytes of data"
-        return unreadable(self.path, what, INCOMPLETE)
+    def _lengths_of(self, written: Written) -> list[int]:
+        """Bytes of every tensor; each pair of a type and a shape is looked into once."""
+        forms = list(zip(written.data_types, written.shapes, strict=True))
+        for form in dict.fromkeys(forms):
+            if form not in self._lengths:
+                self._lengths[form] = _stored_bytes(self.path, written.names[forms.index(form)], *form)
+        return [*map(self._lengths.__getitem__, forms)]
+
+    def _join(self, begins: Sequence[int], ends: Sequence[int]) -> None:
+        """Count the places where one tensor ends and the next begins: of the same place that is two, which is even."""
+        places = [self._last, *ends]
+        self._last = places.pop()
+        if places != [*begins]:
+            for place in (*places, *begins):
+                self._odd ^= {place}
+
+    def _misplaced(self, written: Written, lengths: list[int]) -> UnreadableInput:
+        name, length, begin, end = next(
+            (name, length, begin, end)
+            for name, length, begin, end in zip(written.names, lengths, written.begins, written.ends, strict=True)
+            if end - begin != length or end > self._data_bytes
+        )
+        what = f"tensor {shown(name)} of {length} bytes is said to lie at {begin} to {end} of {self._data_bytes} bytes"
+        return unreadable(self.path, f"{what} of data", INCOMPLETE)
 
     def check(self) -> None:
         """Raise UnreadableInput for holes, for tensors over each other or there twice, for data of no tensor."""
@@ -93,8 +119,7 @@ class Tiles:
             raise unreadable(self.path, what, INCOMPLETE)
 
 
-def _stored_bytes(path: str, described: Described) -> int:
-    name, data_type, sizes = described
+def _stored_bytes(path: str, name: bytes, data_type: bytes, sizes: bytes) -> int:
     bits = BITS.get(data_type.decode("utf-8", "replace"))
     if bits is None:
         raise unreadable(
