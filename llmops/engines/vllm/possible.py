@@ -12,15 +12,9 @@ from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed
 from llmops.core.problem import Choices, Split
 from llmops.core.version import Version
+from llmops.core.vllm_cards import BFLOAT16, EVERY_FP8_CACHE, FP8_CACHE, why_not_these_cards
 from llmops.engines.vllm.defaults import own_batch, own_cache_type, startable_utilization
 
-# vllm/platforms/cuda.py: check_if_supports_dtype.
-LEAST_FOR_BFLOAT16 = (8, 0)
-# Below it no attention of vLLM takes a cache in 8 bits; from the second on all that a plan may choose do.
-LEAST_FOR_FP8_CACHE = (8, 0)
-EVERY_FP8_CACHE = (8, 9)
-# The installation page: what the wheels are built for.
-LEAST_CAPABILITY = (7, 5)
 _MOST_TENSOR_PARALLEL = 64
 # Cards of one machine, at most.
 _MOST_CARDS_NAMED = 16
@@ -77,20 +71,21 @@ def require_possible(hardware: Hardware, model: ModelSpec, fixed: Fixed) -> None
             " least one token of a step",
             hint=f"ask for at least {fixed.slots}",
         )
+    refused = why_not_these_cards(hardware.gpus, model.quantization_method)
+    if refused is not None:
+        raise UsageError(f"vLLM would not start: {refused}", hint="plan with --engine llama-server")
     for gpu in hardware.gpus:
-        _require_able(gpu, fixed)
+        _require_type(gpu, fixed.cache_type_k)
 
 
-def _require_able(gpu: Gpu, fixed: Fixed) -> None:
+def _require_type(gpu: Gpu, cache_type: str | None) -> None:
     capability = gpu.compute_capability
     if capability is None or gpu.vendor != "nvidia":
         return
     said = f"{gpu.name} has compute capability {capability[0]}.{capability[1]}"
-    if capability < LEAST_CAPABILITY:
-        raise UsageError(f"{said}, and vLLM needs 7.5", hint="plan with --engine llama-server")
-    if fixed.cache_type_k == "fp8" and capability < LEAST_FOR_FP8_CACHE:
-        raise UsageError(f"{said}: a cache in fp8 needs 8.0", hint="leave --cache-type fp8 out")
-    if fixed.cache_type_k == "bf16" and capability < LEAST_FOR_BFLOAT16:
+    if cache_type == "fp8" and capability < FP8_CACHE.least:
+        raise UsageError(f"{said}: a cache in fp8 needs 8.0", hint=FP8_CACHE.instead)
+    if cache_type == "bf16" and capability < BFLOAT16.least:
         raise UsageError(f"{said}: bfloat16 needs 8.0", hint="ask for --cache-type f16")
 
 
@@ -140,7 +135,7 @@ def _cache_types(hardware: Hardware, model: ModelSpec, version: Version | None) 
     """The server's own type, then 8 bits where every card can read it and no layer keeps latent vectors."""
     own = own_cache_type(model, version)
     able = bool(hardware.gpus) and all(
-        gpu.compute_capability is not None and gpu.compute_capability >= EVERY_FP8_CACHE for gpu in hardware.gpus
+        gpu.compute_capability is not None and gpu.compute_capability >= EVERY_FP8_CACHE.least for gpu in hardware.gpus
     )
     if old_cards(hardware):
         own = "f16" if own == "bf16" else own
@@ -151,7 +146,7 @@ def _cache_types(hardware: Hardware, model: ModelSpec, version: Version | None) 
 def old_cards(hardware: Hardware) -> bool:
     """Whether a card cannot compute in bfloat16, so that the server must be told float16."""
     return any(
-        gpu.compute_capability is not None and gpu.compute_capability < LEAST_FOR_BFLOAT16
+        gpu.compute_capability is not None and gpu.compute_capability < BFLOAT16.least
         for gpu in hardware.gpus
         if gpu.vendor == "nvidia"
     )
