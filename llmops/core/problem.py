@@ -34,8 +34,8 @@ class Choices:
     `larger_splits` need more cards than there are. `most_batch_tokens` is the engine's own large batch,
     `gpu_memory_utilization` the share of a card that an engine takes which always takes one. `is_paged`: all requests
     take blocks of one pool that is there from the start; more of them than it holds are interrupted, not refused.
-    `splits_with_host`: it can be told which layers or experts stay with the processor. `warnings` say what is chosen
-    otherwise than the engine would.
+    `splits_with_host`: it can be told which layers or experts stay with the processor; `spills_by_itself`: it leaves
+    layers to the processor without being told. `warnings` say what is chosen otherwise than the engine would.
     """
 
     cache_types: tuple[str, ...] | None = None
@@ -45,6 +45,7 @@ class Choices:
     larger_splits: tuple[Split, ...] = ()
     is_paged: bool = False
     splits_with_host: bool = False
+    spills_by_itself: bool = False
     warnings: tuple[str, ...] = ()
 
 

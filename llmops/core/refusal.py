@@ -26,9 +26,12 @@ def does_not_fit(problem: Problem, shape: Shape) -> DoesNotFit:
     safety = problem.policy.safety_factor
     worst = max(budgets, key=lambda budget: short_by_bytes((budget,), safety))
     plural = "slot" if smallest.slots == 1 else "slots"
+    spills = problem.choices.spills_by_itself and problem.on_gpu and worst.device != "host"
+    said = f"; {problem.engine} by itself would leave layers to the processor, and be slower" if spills else ""
     return DoesNotFit(
         f"{problem.model.reference} with {smallest.slots} {plural} of {smallest.context_tokens_per_slot} tokens needs"
-        f" {format_bytes(worst.required_bytes)} on {worst.device}, which has {format_bytes(worst.available_bytes)}",
+        f" {format_bytes(worst.required_bytes)} on {worst.device}, which has {format_bytes(worst.available_bytes)}"
+        + said,
         hint="; or ".join(_remedies(problem, smallest, budgets)),
     )
 

@@ -63,7 +63,7 @@ class Ollama:
 
     def choices(self, hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Choices:
         """Those of the policy."""
-        return Choices()
+        return Choices(spills_by_itself=True)
 
     def uses_cards(self, hardware: Hardware, installation: Installation, fixed: Fixed) -> bool:
         """Where there are cards and the build is not for processors."""

@@ -184,8 +184,10 @@ def test_a_refusal_names_the_most_layers_of_a_dense_model() -> None:
 
 
 def test_an_engine_that_divides_by_itself_is_told_nothing() -> None:
+    problem_of_ollama = replace(asked(EXPERTS, splits=False), engine="ollama", choices=Choices(spills_by_itself=True))
     with pytest.raises(DoesNotFit) as refused:
-        size(asked(EXPERTS, splits=False))
+        size(problem_of_ollama)
+    assert "ollama by itself would leave layers to the processor" in refused.value.message
     assert "--n-cpu-moe" not in str(refused.value.hint)
     assert "--gpu-layers" not in str(refused.value.hint)
 
