@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,10 @@ from llmops.cli.options import common_options, planning_options
 from llmops.cli.planning import planned_data, planned_for, planned_text, same_words
 from llmops.cli.result import Result, Status
 from llmops.cli.session import Session
+from llmops.core.errors import Unsupported
+
+if TYPE_CHECKING:
+    from llmops.actions.plan import Planned
 
 
 @click.command("plan")
@@ -28,13 +32,19 @@ def command(session: Session, /, *, replan: bool, **flags: Any) -> Result:
     with reading_host(snapshot) as host:
         planned, settings = planned_for(host, flags, session, live=snapshot is None, replan=replan, to_configure=False)
 
-    configurable = planned.engine.can_be_configured and planned.model.format == "gguf"
-
     def text() -> str:
         from llmops.cli.text.layout import sections
         from llmops.cli.text.plan import next_step
 
-        step = "" if snapshot or not configurable else next_step(same_words(session, "tune"))
+        step = "" if snapshot or not _can_be_made_live(planned) else next_step(same_words(session, "tune"))
         return sections((planned_text(planned, settings, explain=flags["explain"]), step))
 
     return Result("plan", Status.OK, data=planned_data(planned, settings), text=text)
+
+
+def _can_be_made_live(planned: Planned) -> bool:
+    try:
+        planned.engine.require_configurable(planned.model)
+    except Unsupported:
+        return False
+    return planned.engine.can_be_configured

@@ -1,8 +1,8 @@
-"""vLLM behind the engine protocol: sized and planned for; what would configure it refuses and says so."""
+"""vLLM behind the engine protocol; what only some commands need is imported where it is used."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from llmops.core.errors import Unsupported
 from llmops.core.hardware import Hardware
@@ -21,7 +21,8 @@ from llmops.engines.base import (
     Served,
     Setting,
 )
-from llmops.engines.vllm.arguments import arguments, warnings
+from llmops.engines.vllm.arguments import warnings
+from llmops.engines.vllm.command import build, require_usable
 from llmops.engines.vllm.defaults import uses_cards, with_defaults
 from llmops.engines.vllm.memory import memory_model
 from llmops.engines.vllm.models import checkpoint, choose_models
@@ -42,7 +43,7 @@ class Vllm:
     most_slots = 65_536
     cache_types = frozenset({"f16", "bf16", "fp8"})
     foreign_options = GGML_OPTIONS
-    can_be_configured = False
+    can_be_configured = True
     install_steps: tuple[str, ...] = (
         "in an environment of its own: python3 -m venv /opt/vllm && /opt/vllm/bin/pip install vllm",
         "what it needs: https://docs.vllm.ai/en/latest/getting_started/installation/",
@@ -75,8 +76,12 @@ class Vllm:
         return installation.accelerators != () and uses_cards(hardware, fixed.kv_memory_bytes)
 
     def require_configurable(self, model: ModelSpec | None = None) -> None:
-        """Raise Unsupported: plans yes, files no."""
-        _refuse()
+        """Raise Unsupported for a directory without weights, which can be planned for and not served."""
+        if model is not None and model.weights_basis == "config":
+            raise Unsupported(
+                f"{model.reference} holds no weights: they were computed for the plan, and cannot be served",
+                hint="put the files of the weights there, or plan only: llmops plan",
+            )
 
     def most_slots_of(self, model: ModelSpec, version: Version | None) -> int:
         """The same for every model."""
@@ -91,8 +96,10 @@ class Vllm:
         return plan.model.reference
 
     def load_checks(self, host: Host, plan: Plan, in_force: InForce) -> tuple[Check, ...]:
-        """Not yet."""
-        _refuse()
+        """Whether requests of the test were put back for want of cache, or refused."""
+        from llmops.engines.vllm.load import load_checks
+
+        return load_checks(host, in_force)
 
     def served(self, in_force: InForce, installation: Installation) -> Served | None:
         """Not told: the values of a running server are not read yet."""
@@ -115,62 +122,78 @@ class Vllm:
         return observe(host, installation)
 
     def settings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[Setting, ...]:
-        """What follows `vllm serve`."""
-        return arguments(plan, installation.version)
+        """What follows `vllm serve`: model, address and every planned option."""
+        return build(plan, installation, in_force).settings
 
     def warnings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[str, ...]:
         """What this version cannot be told."""
         return warnings(plan, installation)
 
     def files(self, plan: Plan, installation: Installation, in_force: InForce) -> tuple[RenderedFile, ...]:
-        """Not yet."""
-        _refuse()
+        """Our drop-in for an existing unit, a complete unit where there is none.
+
+        Raises Misconfigured for a container, with the words for its own configuration.
+        """
+        from llmops.engines.vllm.files import render_files
+
+        return render_files(plan, installation, in_force)
 
     def contradictions(
         self, host: Host, plan: Plan, installation: Installation, in_force: InForce
     ) -> tuple[Contradiction, ...]:
-        """Not yet."""
-        _refuse()
+        """What a person's drop-ins set to another value than the plan does."""
+        from llmops.engines.vllm.contradictions import contradictions
+
+        if installation.unit is None:
+            return ()
+        return contradictions(self.settings(plan, installation, in_force), installation.unit, in_force)
 
     def expectations(
         self, plan: Plan, installation: Installation, in_force: InForce | None = None
     ) -> tuple[Expectation, ...]:
-        """Not yet."""
-        _refuse()
+        """What must be seen once the plan is live."""
+        from llmops.engines.vllm.expectations import expectations
+
+        return expectations(plan, installation, in_force)
 
     def checks(
         self, expectations: tuple[Expectation, ...], installation: Installation, in_force: InForce
     ) -> tuple[Check, ...]:
-        """Not yet."""
-        _refuse()
+        """Each expectation compared with what was seen."""
+        from llmops.engines.vllm.checks import checks
+
+        return checks(expectations, installation, in_force)
 
     def health(self, host: Host, url: str) -> Health:
-        """Not yet."""
-        _refuse()
+        """/health answers 200 with an empty body once it serves; until then nobody listens."""
+        from llmops.engines.vllm.health import health
+
+        return health(host, url)
 
     def require_usable(self, installation: Installation) -> None:
-        """Raise Unsupported: nothing that would start it exists yet."""
-        _refuse()
+        """Raise Misconfigured where what is started is not known to be vLLM."""
+        require_usable(installation)
 
     def launch(self, plan: Plan, installation: Installation, port: int) -> Launch:
-        """Not yet."""
-        _refuse()
+        """The same settings as a child process on loopback."""
+        from llmops.engines.vllm.launch import launch
+
+        return launch(plan, installation, port)
 
     def last_words(self, exit_code: int, output: str) -> str:
-        """Not yet."""
-        _refuse()
+        """What to do, and why a child that ended early did so."""
+        from llmops.engines.vllm.failures import last_words
+
+        return last_words(exit_code, output)
 
     def port_was_taken(self, output: str) -> bool:
-        """Not yet."""
-        _refuse()
+        """Whether the log of a child that ended says that another program has its port."""
+        from llmops.engines.vllm.log import port_was_taken
+
+        return port_was_taken(output)
 
     def log_checks(self, plan: Plan, output: str) -> tuple[Check, ...]:
-        """Not yet."""
-        _refuse()
+        """The cache that the start printed, against the plan."""
+        from llmops.engines.vllm.log import log_checks
 
-
-def _refuse() -> NoReturn:
-    raise Unsupported(
-        "this llmops sizes and plans for vLLM but cannot yet configure it",
-        hint="llmops plan --engine vllm --output json gives data.plan.arguments: put them after `vllm serve`",
-    )
+        return log_checks(plan, output)

@@ -1,37 +1,182 @@
-"""What a running vLLM was started with."""
+"""What a vLLM really serves: unit, processes, listener, --config file, metrics and its own word."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+from llmops.core.errors import LlmopsError
 from llmops.engines.base import InForce, Installation
-from llmops.engines.seeing import Unseen, unit_part
-from llmops.host import Host
+from llmops.engines.seeing import Unseen, ask_json, memory_of, owner_of, text, unit_part, whole
+from llmops.engines.vllm.command import configured, endpoint, url_of
+from llmops.engines.vllm.metrics import VllmMetrics, ask_metrics
+from llmops.engines.vllm.words import Argument, amount, config_path, find, model_of, program_length, read_words
+from llmops.host import Host, ProcessInfo
 
 
-def observe(host: Host, installation: Installation) -> InForce:
-    """The process, its words and its model; the rest is not looked at."""
+@dataclass(frozen=True)
+class VllmInForce(InForce):
+    """What is in force of a vLLM.
+
+    `options` are those of the running process, the --config file's first. `version` is the word of /version,
+    `served_names` those by which requests name the model, `longest_request_tokens` its max_model_len.
+    """
+
+    options: tuple[Argument, ...] | None = None
+    metrics: VllmMetrics | None = None
+    version: str | None = None
+    served_names: tuple[str, ...] = ()
+    longest_request_tokens: int | None = None
+
+
+def observe(host: Host, installation: Installation) -> VllmInForce:
+    """Everything that can be seen of one installation; nothing is changed."""
     unseen = Unseen()
-    seen = unit_part(host, installation, unseen)
-    process = next((one for one in host.processes() if one.pid == seen.pid), None)
-    words = process.argv if process else seen.configured_arguments or ()
-    return InForce(
-        pid=seen.pid,
-        arguments=process.argv if process else None,
-        environment=process.environment if process else None,
-        configured_arguments=seen.configured_arguments,
-        configured_environment=seen.configured_environment,
-        model_path=model_of(words),
-        unseen=tuple(unseen.reasons.items()),
+    seen = VllmInForce(**vars(unit_part(host, installation, unseen)))
+    processes = host.processes()
+    process = _process_of(processes, installation, seen, unseen)
+    if process is not None:
+        seen = _process_part(host, process, processes, seen, unseen)
+    words = seen.arguments or seen.configured_arguments or ()
+    seen = replace(seen, config_files=_config_files(host, words, unseen))
+    arguments, config = read_words(words[program_length(words) or len(words) :]), configured_in(words, seen)
+    seen = replace(seen, options=(*config, *arguments) if seen.arguments else None, model_path=model_of(words, config))
+    seen = _listener_part(host, seen, arguments, config, unseen)
+    if seen.url is not None and seen.pid is not None:
+        seen = _own_word(host, seen, unseen)
+    return replace(seen, unseen=tuple(unseen.reasons.items()))
+
+
+def configured_in(words: Sequence[str], seen: InForce) -> tuple[Argument, ...]:
+    """The options of the --config file that these whole words name."""
+    return configured(words[program_length(words) or len(words) :], seen)
+
+
+def _process_of(
+    processes: Sequence[ProcessInfo], installation: Installation, seen: InForce, unseen: Unseen
+) -> ProcessInfo | None:
+    """The server itself: the unit's main process, or the child that a script in the unit started."""
+    by_pid = {process.pid: process for process in processes}
+    for pid in (seen.pid, installation.pid):
+        process = by_pid.get(pid or 0)
+        if process is not None and program_length(process.argv) is not None:
+            return process
+    main = by_pid.get(seen.pid or 0)
+    if main is None:
+        unseen.note("arguments", "the server is not running")
+        return None
+    if main.control_group:
+        for process in processes:
+            if process.control_group == main.control_group and program_length(process.argv) is not None:
+                return process
+    unseen.note("arguments", f"process {main.pid} is not a vllm server")
+    return None
+
+
+def _process_part(
+    host: Host, process: ProcessInfo, processes: Sequence[ProcessInfo], seen: VllmInForce, unseen: Unseen
+) -> VllmInForce:
+    if process.environment is None:
+        unseen.note("environment", "the environment of another user's process is readable by root only")
+    workers = _descendants(process.pid, processes)
+    resident, anonymous = memory_of(host, (process.pid, *workers), unseen)
+    return replace(
+        seen,
+        pid=process.pid,
+        arguments=process.argv,
+        environment=process.environment,
+        control_group=process.control_group,
+        worker_pids=workers,
+        resident_bytes=resident,
+        anonymous_bytes=anonymous,
     )
 
 
-def model_of(words: Sequence[str]) -> str | None:
-    """The model in a command line: after --model, else the word after `serve`; None where there is none."""
-    for place, word in enumerate(words):
-        if word.startswith("--model="):
-            return word.partition("=")[2]
-        if word == "--model" and place + 1 < len(words):
-            return words[place + 1]
-    after = list(words).index("serve") + 1 if "serve" in words else len(words)
-    return words[after] if after < len(words) and not words[after].startswith("-") else None
+def _descendants(pid: int, processes: Sequence[ProcessInfo]) -> tuple[int, ...]:
+    """Children and theirs, the last started first: the workers that hold the model are children of the engine core."""
+    found: list[int] = []
+    parents = {pid}
+    while parents:
+        children = [one.pid for one in processes if one.parent_pid in parents and one.pid not in found]
+        found += children
+        parents = set(children)
+    return tuple(reversed(found))
+
+
+def _config_files(host: Host, words: Sequence[str], unseen: Unseen) -> tuple[tuple[str, str], ...]:
+    path = config_path(words)
+    if path is None:
+        return ()
+    if not path.startswith("/"):
+        unseen.note("config_file", f"{path} is relative to a directory that is not known")
+        return ()
+    try:
+        return ((path, host.read_text(path)),)
+    except OSError as problem:
+        unseen.note("config_file", f"{path}: {problem.strerror or problem}")
+        return ()
+
+
+def _listener_part(
+    host: Host, seen: VllmInForce, arguments: Sequence[Argument], config: Sequence[Argument], unseen: Unseen
+) -> VllmInForce:
+    if find((*config, *arguments), "--uds") is not None:
+        unseen.note("url", "the server listens on a socket in the file system only")
+        return seen
+    address, port = endpoint(arguments, config, seen)
+    scheme_is_tls = find((*config, *arguments), "--ssl-certfile") is not None
+    if scheme_is_tls:
+        unseen.note("url", "the server speaks TLS itself, and its certificate does not hold for loopback")
+        return seen
+    seen = replace(seen, url=url_of(address, port))
+    listeners = [one for one in host.listening_sockets() if str(one.port) == port]
+    owner = owner_of(listeners, seen.pid)
+    if not listeners:
+        unseen.note("listener_pid", f"nobody listens on port {port}")
+    elif owner is None:
+        unseen.note("listener_pid", f"who listens on port {port} may be seen by root only")
+    # With several API servers the port is theirs: children of the process that was started.
+    return replace(seen, listener_pid=seen.pid if owner in seen.worker_pids else owner)
+
+
+def _own_word(host: Host, seen: VllmInForce, unseen: Unseen) -> VllmInForce:
+    said = ask_json(host, f"{seen.url}/version", "version", unseen)
+    version = text(said.get("version")) if isinstance(said, Mapping) else None
+    if version is None:
+        unseen.note("props", f"{seen.url}/version names no version: this is not vLLM")
+        return seen
+    try:
+        metrics: VllmMetrics | None = ask_metrics(host, seen.url or "")
+    except LlmopsError as problem:
+        unseen.note("metrics", problem.message)
+        metrics = None
+    names, longest = _models(ask_json(host, f"{seen.url}/v1/models", "models", unseen), unseen)
+    return replace(
+        seen,
+        version=version,
+        build=version,
+        metrics=metrics,
+        served_names=names,
+        longest_request_tokens=longest,
+        slots=_slots(seen.options or ()),
+        context_tokens_per_slot=longest,
+        processing=None if metrics is None or metrics.running is None else metrics.running + (metrics.waiting or 0),
+    )
+
+
+def _models(answer: Any, unseen: Unseen) -> tuple[tuple[str, ...], int | None]:
+    """The names of the models and the longest request of the first."""
+    rows = answer.get("data") if isinstance(answer, Mapping) else None
+    rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    if not rows:
+        unseen.note("models", "/v1/models names no model")
+        return (), None
+    names = tuple(name for row in rows if (name := text(row.get("id"))) is not None)
+    return names, whole(rows[0].get("max_model_len"))
+
+
+def _slots(options: Sequence[Argument]) -> int | None:
+    """How many run at once, by the words of the process; it says it nowhere itself, and its default is 128 or more."""
+    said = find(options, "--max-num-seqs")
+    return amount(said.value) if said is not None else None

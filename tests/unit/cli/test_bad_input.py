@@ -104,14 +104,7 @@ def test_words_that_exclude_each_other_are_2(run: Run, machine: Machine, words: 
     assert machine.log == []
 
 
-@pytest.mark.parametrize("verb", [("tune",), ("tune", "--apply"), ("tune", "--trial"), ("render",), ("apply",)])
-def test_an_engine_that_is_only_planned_for_is_7(run: Run, machine: Machine, model: str, verb: tuple[str, ...]) -> None:
-    ran = run(*verb, "--engine", "vllm", "--model", model)
-    assert_one_line(ran, 7, "sizes and plans for vLLM but cannot yet configure it", "data.plan.arguments")
-    assert machine.log == []
-
-
-@pytest.mark.parametrize("verb", ["plan", "size"])
+@pytest.mark.parametrize("verb", ["plan", "size", "tune", "render"])
 def test_a_gguf_file_is_no_model_of_vllm(run: Run, machine: Machine, model: str, verb: str) -> None:
     ran = run(verb, "--engine", "vllm", "--model", model)
     assert_one_line(ran, 2, "is a GGUF file, and vLLM serves Hugging Face checkpoints", "--engine llama-server")

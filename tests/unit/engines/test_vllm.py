@@ -17,7 +17,7 @@ from llmops.core.throughput import predict_rates
 from llmops.core.version import Version
 from llmops.core.workload import DEFAULTS, WorkloadKind
 from llmops.engines import engine_named
-from llmops.engines.base import InForce, Installation
+from llmops.engines.base import Installation
 from llmops.engines.vllm.arguments import CACHE_MEMORY_FLAG, CACHE_TYPE_WORDS, NODES_FLAG, QUEUE_FLAG
 from tests.unit.core.example_models import GIB, cpu_host, eight_billion_16_bit
 
@@ -122,9 +122,10 @@ def test_the_type_of_the_cache_is_the_models_or_what_the_checkpoint_asks_for() -
 def test_the_plan_in_words() -> None:
     plan = size(problem(cards(24)))
     assert words(plan, "0.33.0") == [
-        plan.model.reference, "--max-model-len", "8192", "--max-num-seqs", str(plan.slots),
+        plan.model.reference, "--host", "127.0.0.1", "--port", "8000", "--max-model-len", "8192",
+        "--max-num-seqs", str(plan.slots),
         "--max-num-batched-tokens", str(plan.batch_tokens), "--gpu-memory-utilization", "0.92",
-        "--max-num-queued-reqs", str(plan.slots + plan.queue_requests),
+        "--max-num-queued-reqs", str(plan.slots + plan.queue_requests), "--shutdown-timeout", "30",
     ]  # fmt: skip
 
 
@@ -342,17 +343,11 @@ def test_on_the_processor_blocks_are_larger() -> None:
     assert plan.gpu_layers is None
 
 
-# What it cannot do yet
+# What it does not do
 
 
-def test_what_would_configure_it_says_that_it_cannot() -> None:
-    plan = size(problem(cards(24)))
-    for refuse in (
-        VLLM.require_configurable,
-        lambda: VLLM.files(plan, installed(), InForce()),
-        lambda: VLLM.require_usable(installed()),
-        lambda: VLLM.launch(plan, installed(), 8000),
-        lambda: VLLM.expectations(plan, installed()),
-    ):
-        with pytest.raises(Unsupported, match="sizes and plans for vLLM but cannot yet configure it"):
-            refuse()
+def test_a_plan_without_weights_is_not_made_live() -> None:
+    VLLM.require_configurable()
+    VLLM.require_configurable(model())
+    with pytest.raises(Unsupported, match="holds no weights"):
+        VLLM.require_configurable(model(weights_basis="config"))

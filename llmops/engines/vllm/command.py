@@ -1,0 +1,198 @@
+"""The command line that makes a plan live: the person's own words, with only the planned options replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from llmops.core.errors import Misconfigured, TooOld
+from llmops.core.plan import Plan
+from llmops.core.version import Since, Timeline, Version
+from llmops.engines.base import InForce, Installation, Setting
+from llmops.engines.vllm.arguments import arguments
+from llmops.engines.vllm.words import (
+    MODULE,
+    NAME,
+    Argument,
+    canonical_flag,
+    config_path,
+    find,
+    model_of,
+    program_length,
+    read_config,
+    read_words,
+)
+
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", "8000"
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - recognised, never opened
+# How long running requests may still take after SIGTERM; without the flag they are cut off at once.
+DRAIN_SECONDS = 30
+DRAIN_FLAG = Timeline(
+    (
+        Since(Version((0,)), value=False, source="vllm 0.17.1: SIGTERM ends running requests"),
+        Since(Version((0, 18, 0)), value=True, source="vllm 0.18.0, --shutdown-timeout"),
+    )
+)
+# What a plan decides even where it needs no word for it: the engine's own choice is what was planned with. A person's
+# --enforce-eager, --dtype and --enable-prefix-caching stay where the plan is silent: they take no more memory.
+DECIDED = (
+    "--max-model-len", "--max-num-seqs", "--max-num-batched-tokens", "--gpu-memory-utilization",
+    "--kv-cache-memory-bytes", "--tensor-parallel-size", "--pipeline-parallel-size", "--nnodes", "--kv-cache-dtype",
+    "--max-num-queued-reqs",
+)  # fmt: skip
+# Said in a --config file, these are undone only by another word on the command line.
+_UNDOING = {
+    "--tensor-parallel-size": "1",
+    "--pipeline-parallel-size": "1",
+    "--nnodes": "1",
+    "--kv-cache-dtype": "auto",
+}
+# On a processor it wins over --kv-cache-memory-bytes (vllm/platforms/cpu.py); whole GiB only.
+HIDDEN_CACHE_MEMORY = "VLLM_CPU_KVCACHE_SPACE"
+KEY_VARIABLE = "VLLM_API_KEY"
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """The words to start the server with, the settings among them that llmops decided, the model, where it listens."""
+
+    words: tuple[str, ...]
+    settings: tuple[Setting, ...]
+    model: str
+    url: str
+
+
+def build(plan: Plan, installation: Installation, in_force: InForce | None = None) -> CommandLine:
+    """Raise TooOld for a vLLM without the flags that a plan needs, Misconfigured for words that cannot be kept."""
+    program, present = _present(installation, in_force)
+    said = read_words(present)
+    config = configured(present, in_force)
+    _require_undoable(plan, config, installation, in_force)
+    decided = planned_settings(plan, installation)
+    host, port = endpoint(said, config, in_force)
+    address = (Setting("--host", host), Setting("--port", port))
+    name = model_name_in((*program, *present), config, plan)
+    model = _model_setting(name, program, present, config)
+    undone = tuple(
+        Setting(flag, value)
+        for flag, value in _UNDOING.items()
+        if find(config, flag) is not None and not any(one.name == flag for one in decided)
+    )
+    settings = (*model, *address, *decided, *undone)
+    replaced = {canonical_flag(one.name) for one in settings} | set(DECIDED) | {"--model"}
+    kept = [one for one in said if one.flag and one.flag not in replaced]
+    words = (*program, *setting_words(model), *(word for one in kept for word in one.words))
+    return CommandLine((*words, *setting_words((*address, *decided, *undone))), settings, name, url_of(host, port))
+
+
+def planned_settings(plan: Plan, installation: Installation) -> tuple[Setting, ...]:
+    """The planned options without the model, as this installation spells them; raise TooOld where it lacks one."""
+    settings = [one for one in arguments(plan, installation.version) if one.name.startswith("--")]
+    if DRAIN_FLAG.at(installation.version) and _knows(installation, "--shutdown-timeout"):
+        settings.append(Setting("--shutdown-timeout", str(DRAIN_SECONDS)))
+    for one in settings:
+        if not _knows(installation, one.name):
+            raise TooOld(
+                f"vllm {installation.version_text or 'of unknown version'} does not know {one.name}",
+                hint="say which version it is with --engine-version, or install a newer one",
+            )
+    return tuple(settings)
+
+
+def _knows(installation: Installation, flag: str) -> bool:
+    return installation.flags is None or flag.replace("--no-", "--") in installation.flags
+
+
+def model_name_in(words: Sequence[str], config: Sequence[Argument], plan: Plan) -> str:
+    """The plan's model as these words already name it, else as the plan does."""
+    wanted = {plan.model.reference, *plan.model.source_paths}
+    own = model_of(words, config)
+    return own if own in wanted and own is not None else plan.model.reference
+
+
+def _model_setting(
+    name: str, program: Sequence[str], present: Sequence[str], config: Sequence[Argument]
+) -> tuple[Setting, ...]:
+    """The word for the model; none where only the --config file names it, and names the same."""
+    if model_of((*program, *present)) is None and model_of((*program, *present), config) == name:
+        return ()
+    return (Setting("--model", name),) if program[-1] == MODULE else (Setting(name, None),)
+
+
+def setting_words(settings: Sequence[Setting]) -> tuple[str, ...]:
+    """Settings as the words of a command line."""
+    return tuple(word for one in settings for word in ((one.name,) if one.value is None else (one.name, one.value)))
+
+
+def configured(words: Sequence[str], in_force: InForce | None) -> tuple[Argument, ...]:
+    """What the --config file that these words name says, as far as it was seen."""
+    path = config_path((NAME, "serve", *words))
+    texts = dict(in_force.config_files) if in_force is not None else {}
+    return read_config(texts[path]) if path in texts and path is not None else ()
+
+
+def endpoint(said: Sequence[Argument], config: Sequence[Argument], in_force: InForce | None) -> tuple[str, str]:
+    """Host and port in the person's own words; loopback and 8000 where nobody says.
+
+    A running server without --host listens on every address: then that is what its owner has, and it stays.
+    """
+    host, port = find((*config, *said), "--host"), find((*config, *said), "--port")
+    own = urlsplit(in_force.url).port if in_force is not None and in_force.url else None
+    silent = "0.0.0.0" if in_force is not None and in_force.user_arguments else DEFAULT_HOST  # noqa: S104 - vLLM's own
+    return host.value if host else silent, port.value if port else str(own or DEFAULT_PORT)
+
+
+def url_of(host: str, port: str) -> str:
+    """The URL to reach a listener from this machine."""
+    address = _ANY_ADDRESS.get(host, host)
+    return f"http://{f'[{address}]' if ':' in address else address}:{port}"
+
+
+def serve_words(command: Sequence[str]) -> tuple[str, ...]:
+    """The words that start the server, for a program `vllm` or an interpreter with its module."""
+    return tuple(command) if command[-1] == MODULE else (*command, "serve")
+
+
+def _present(installation: Installation, in_force: InForce | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words that start the program, and the person's arguments after them."""
+    if installation.unit is None or in_force is None:
+        return serve_words(installation.command), ()
+    words = in_force.user_arguments
+    length = None if words is None else program_length(words)
+    if words is None or length is None:
+        raise Misconfigured(
+            f"{installation.unit} does not start vllm with words that llmops can keep: "
+            f"{' '.join(words) if words else 'its ExecStart= holds variables that are not known'}",
+            hint="write the command itself, `vllm serve MODEL ...`, into ExecStart= of the unit, then run this again",
+        )
+    return words[:length], words[length:]
+
+
+def _require_undoable(
+    plan: Plan, config: Sequence[Argument], installation: Installation, in_force: InForce | None
+) -> None:
+    """Raise Misconfigured for what no word on the command line can take back."""
+    pool = find(config, "--kv-cache-memory-bytes")
+    if pool is not None and plan.kv_memory_bytes is None:
+        raise Misconfigured(
+            f"the --config file of {installation.unit} sets kv-cache-memory-bytes to {pool.value}, and the plan leaves"
+            " the memory of the cache to the engine",
+            hint=f"take that line out of the file, or plan with it: --kv-memory {pool.value}",
+        )
+    variables: Mapping[str, str] = dict(in_force.configured_environment or ()) if in_force is not None else {}
+    if variables.get(HIDDEN_CACHE_MEMORY) and plan.kv_memory_bytes is not None:
+        raise Misconfigured(
+            f"{installation.unit} sets {HIDDEN_CACHE_MEMORY}={variables[HIDDEN_CACHE_MEMORY]}, which wins over"
+            " --kv-cache-memory-bytes",
+            hint=f"take it out: UnsetEnvironment={HIDDEN_CACHE_MEMORY} in a drop-in of your own (systemctl edit)",
+        )
+
+
+def require_usable(installation: Installation) -> None:
+    """Raise Misconfigured for a program of which it is known that it does not run."""
+    if installation.problem is not None:
+        raise Misconfigured(
+            f"vllm is installed but cannot be used: {installation.problem}",
+            hint=f"make this work first: {' '.join(serve_words(installation.command))} --help",
+        )

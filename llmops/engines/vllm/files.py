@@ -1,0 +1,160 @@
+"""The files that make a plan live: our drop-in for an existing unit, a complete unit, and a file for --config."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from llmops.core.errors import Misconfigured
+from llmops.core.files import RenderedFile
+from llmops.core.plan import Plan
+from llmops.engines.base import InForce, Installation
+from llmops.engines.unit import drop_in_path
+from llmops.engines.vllm.arguments import arguments
+from llmops.engines.vllm.command import DRAIN_SECONDS, CommandLine, build, require_usable, setting_words
+from llmops.engines.vllm.launch import ENVIRONMENT
+
+NEW_UNIT = "vllm.service"
+KEY_FILE = "/etc/llmops/vllm-key.env"
+# Workers end after the last request; SIGKILL must not come before that.
+STOP_SECONDS = DRAIN_SECONDS + 30
+_UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
+# What a unit of llmops hides from the service, so that it must be shown to it one by one.
+_HOMES = ("/home/", "/root/", "/run/user/")
+_FOREIGN = frozenset({"docker", "podman"})
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_STATE, _CACHE = "/var/lib/vllm", "/var/cache/vllm"
+
+
+def render_files(plan: Plan, installation: Installation, in_force: InForce) -> tuple[RenderedFile, ...]:
+    """Raise Misconfigured, TooOld or Unsupported where no file of systemd could make this plan live."""
+    if installation.managed_by in _FOREIGN:
+        raise _foreign(plan, installation)
+    require_usable(installation)
+    _require_one_machine(plan)
+    command = build(plan, installation, in_force)
+    _require_reachable(in_force)
+    if installation.unit is not None and not in_force.unit_file_managed:
+        return (_drop_in(command, installation.unit),)
+    return (_complete_unit(plan, command, installation.unit or NEW_UNIT),)
+
+
+def _require_one_machine(plan: Plan) -> None:
+    if plan.nodes > 1:
+        raise Misconfigured(
+            f"this plan needs {plan.nodes} machines, and one unit starts one of them",
+            hint="llmops plan says with which words each machine is started",
+        )
+
+
+def _require_reachable(in_force: InForce) -> None:
+    """What cannot be asked cannot be verified, so every apply would end in a rollback."""
+    why = dict(in_force.unseen).get("url")
+    if why is not None:
+        raise Misconfigured(
+            f"{why}, where llmops cannot ask it anything",
+            hint="serve plain HTTP on loopback and let a proxy such as nginx or Caddy speak TLS",
+        )
+
+
+def _drains(command: CommandLine) -> bool:
+    return any(setting.name == "--shutdown-timeout" for setting in command.settings)
+
+
+def _drop_in(command: CommandLine, unit: str) -> RenderedFile:
+    from llmops.render import render
+
+    content = render(
+        "vllm/drop-in.conf.j2",
+        exec_start=command.words,
+        environment=(),
+        stop_seconds=STOP_SECONDS if _drains(command) else None,
+    )
+    return RenderedFile(drop_in_path(unit), content)
+
+
+def _complete_unit(plan: Plan, command: CommandLine, unit: str) -> RenderedFile:
+    from llmops.render import render
+
+    host = next(setting.value for setting in command.settings if setting.name == "--host")
+    content = render(
+        "vllm/unit.service.j2",
+        exec_start=command.words,
+        environment=_environment(plan),
+        key_file=KEY_FILE,
+        description="vLLM, configured by llmops",
+        readable_paths=_readable_paths(plan, command),
+        gpu=plan.gpu_layers is not None,
+        loopback=host in _LOOPBACK,
+        stop_seconds=STOP_SECONDS,
+    )
+    return RenderedFile(str(_UNIT_DIRECTORY / unit), content)
+
+
+def _environment(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Where it may write, that it downloads nothing and tells nobody, and that its parts talk over loopback."""
+    variables = {**ENVIRONMENT, "HOME": _STATE, "HF_HOME": f"{_STATE}/huggingface", "VLLM_CACHE_ROOT": _CACHE}
+    repository = _cached_repository(plan)
+    if repository is not None:
+        variables["HF_HUB_CACHE"] = str(repository.parent)
+    if plan.tensor_parallel * plan.pipeline_parallel > 1:
+        variables |= {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"}
+    if plan.passive_waiting:
+        variables["OMP_WAIT_POLICY"] = "passive"
+    return tuple(sorted(variables.items()))
+
+
+def _readable_paths(plan: Plan, command: CommandLine) -> tuple[str, ...]:
+    """The model's directory, of a cached repository all of it, since its files are links; a program in a home too."""
+    repository = _cached_repository(plan)
+    model = repository or PurePosixPath(plan.model.source_paths[0] if plan.model.source_paths else "/").parent
+    shown = [str(model)] if model != PurePosixPath("/") else []
+    environment = PurePosixPath(command.words[0]).parent.parent
+    if f"{environment}/".startswith(_HOMES):
+        shown.append(str(environment))
+    return tuple(shown)
+
+
+def _cached_repository(plan: Plan) -> PurePosixPath | None:
+    """`.../hub/models--OWNER--NAME` of a model in a Hugging Face cache."""
+    for path in plan.model.source_paths[:1]:
+        for parent in PurePosixPath(path).parents:
+            if parent.name == "snapshots" and parent.parent.name.startswith("models--"):
+                return parent.parent
+    return None
+
+
+def config_file(plan: Plan, installation: Installation) -> str:
+    """The planned options as YAML for `vllm serve --config`: long names, booleans; true is the flag alone."""
+    lines = ["# vllm serve --config FILE: words on the command line win over this file."]
+    for setting in arguments(plan, installation.version):
+        if not setting.name.startswith("--"):
+            lines.append(f"model: {_yaml(setting.name)}")
+        elif setting.value is None:
+            lines.append(f"{setting.name.removeprefix('--').removeprefix('no-')}: {_switch(setting.name)}")
+        else:
+            lines.append(f"{setting.name.removeprefix('--')}: {_yaml(setting.value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _switch(name: str) -> str:
+    return "false" if name.startswith("--no-") else "true"
+
+
+def _yaml(text: str) -> str:
+    """Numbers as they are, everything else in double quotes, which YAML reads as JSON does."""
+    import json
+
+    try:
+        float(text)
+    except ValueError:
+        return json.dumps(text, ensure_ascii=False)
+    return text
+
+
+def _foreign(plan: Plan, installation: Installation) -> Misconfigured:
+    """Containers have their own configuration: the words to put there, without paths of this machine."""
+    words = " ".join(setting_words(arguments(plan, installation.version)[1:]))
+    return Misconfigured(
+        f"vllm runs in {installation.detail or installation.managed_by}, which llmops does not change",
+        hint=f"put these words into the command of the container: {words}",
+    )

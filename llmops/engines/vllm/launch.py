@@ -1,0 +1,28 @@
+"""A plan as a child process on a loopback port, for a trial."""
+
+from __future__ import annotations
+
+from llmops.core.plan import Plan
+from llmops.engines.base import Installation, Launch, Setting
+from llmops.engines.vllm.command import DEFAULT_HOST, planned_settings, serve_words, setting_words, url_of
+from llmops.engines.vllm.words import MODULE
+
+# The model is on this disk: nothing is looked for elsewhere, and nobody is told. The size of the cache is in the log at
+# this level; engine and workers talk to each other over loopback.
+ENVIRONMENT = {
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_HOST_IP": "127.0.0.1",
+    "VLLM_LOGGING_LEVEL": "INFO",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+
+
+def launch(plan: Plan, installation: Installation, port: int) -> Launch:
+    """The same settings on loopback; raise TooOld where the program lacks one. A person's other words are left out."""
+    program = serve_words(installation.command)
+    named = Setting("--model", plan.model.reference) if program[-1] == MODULE else Setting(plan.model.reference, None)
+    address = (Setting("--host", DEFAULT_HOST), Setting("--port", str(port)))
+    words = setting_words((named, *address, *planned_settings(plan, installation)))
+    waiting = {"OMP_WAIT_POLICY": "passive"} if plan.passive_waiting else {}
+    return Launch((*program, *words), {**ENVIRONMENT, **waiting}, url_of(DEFAULT_HOST, str(port)))
