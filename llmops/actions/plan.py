@@ -57,6 +57,7 @@ class Planned:
     """A plan and everything it was made from; `kept` says why what is in force stays, None for new numbers.
 
     `changes_nothing` is True where the user's own configuration breaks no limit, so that no file is rendered.
+    `served_slots` are those of this model's server here; None where it is another machine or model, or not known.
     """
 
     engine: Engine
@@ -67,6 +68,7 @@ class Planned:
     plan: Plan
     kept: str | None = None
     changes_nothing: bool = False
+    served_slots: int | None = None
 
 
 def make_plan(host: Host, request: PlanRequest, *, progress: Callable[[str], None]) -> Planned:
@@ -75,11 +77,18 @@ def make_plan(host: Host, request: PlanRequest, *, progress: Callable[[str], Non
     problem, warnings = _problem(host, request, found)
     require_possible(problem)
     kept = None if request.replan else _keep(host, request, found, problem)
+    now = _served_slots(request, found)
     if kept is None:
         plan = load_more(problem, _sized(host, request, found, problem), found.models, found.memory)
-        return _planned(found, plan, (*warnings, *_shorter_requests(found, plan)))
+        return replace(_planned(found, plan, (*warnings, *_shorter_requests(found, plan))), served_slots=now)
     planned = _planned(found, with_reason(kept.plan, found.models), warnings)
-    return replace(planned, kept=kept.reason, changes_nothing=kept.is_users_own)
+    return replace(planned, kept=kept.reason, changes_nothing=kept.is_users_own, served_slots=now)
+
+
+def _served_slots(request: PlanRequest, found: Subject) -> int | None:
+    if found.served is None or not found.serves_the_model or is_described(request, found.hardware):
+        return None
+    return found.served.values.slots
 
 
 def _sized(host: Host, request: PlanRequest, found: Subject, problem: Problem) -> Plan:

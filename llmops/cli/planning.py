@@ -68,6 +68,8 @@ def with_engine_warnings(planned: Planned) -> Planned:
 
 def planned_data(planned: Planned, settings: Settings) -> dict[str, Any]:
     """The `data` of a command that planned."""
+    from llmops.actions.recommending import recommendation_for
+
     words = planned.engine.settings(planned.plan, planned.installation, planned.in_force)
     installation = planned.installation
     return {
@@ -82,6 +84,7 @@ def planned_data(planned: Planned, settings: Settings) -> dict[str, Any]:
             "detail": installation.detail,
         },
         "kept": planned.kept,
+        "recommendation": encode(recommendation_for(planned)),
         "settings": [{"name": row.name, "value": encode(row.value), "source": row.source} for row in settings.rows()],
     }
 
@@ -118,14 +121,23 @@ def _arguments(words: tuple[Setting, ...]) -> tuple[str, ...]:
     return tuple(word for name, value in flags for word in (name, value) if word is not None)
 
 
-def planned_text(planned: Planned, settings: Settings, *, explain: bool, title: str = "Plan") -> str:
-    """The plan for people; with `explain` also every reason and where each option came from."""
+def planned_text(
+    planned: Planned, settings: Settings, *, explain: bool, title: str = "Plan", advise: bool = True
+) -> str:
+    """The plan for people; with `explain` also every reason and where each option came from.
+
+    `advise`: say which engine suits, where there is something to decide or all is to be explained.
+    """
+    from llmops.actions.recommending import recommendation_for
     from llmops.cli.text.layout import sections, wrapped
-    from llmops.cli.text.plan import plan_text, reasons_text, settings_text
+    from llmops.cli.text.plan import plan_text, reasons_text, recommendation_text, settings_text
 
     parts = [plan_text(planned.plan, title=title)]
     if planned.kept:
         parts.append(wrapped(f"Kept as it is: {planned.kept}.", first="", rest=""))
+    recommended = recommendation_for(planned)
+    if advise and (recommended.asks_for_something or explain):
+        parts.append(recommendation_text(recommended))
     if explain:
         parts += [reasons_text(planned.plan.reasons), settings_text(settings.rows())]
     return sections(parts)

@@ -41,7 +41,7 @@ class Step(str, Enum):
 class Circumstances:
     """What a recommendation rests on: a plan for `engine` with so many `slots`, and `served_slots` now if known.
 
-    `context_tokens` is what one request may have.
+    `context_tokens` is what one request may have; `on_a_card` is for a plan for cards that nobody described.
     """
 
     engine: str
@@ -51,6 +51,7 @@ class Circumstances:
     slots: int
     context_tokens: int
     served_slots: int | None = None
+    on_a_card: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,11 @@ class Recommendation:
     step: Step
     message: str
     reasons: tuple[str, ...]
+
+    @property
+    def asks_for_something(self) -> bool:
+        """Whether a person has something to decide."""
+        return self.step is not Step.KEEP
 
 
 def recommend(found: Circumstances) -> Recommendation:
@@ -98,7 +104,7 @@ def _consider(found: Circumstances) -> str:
 def reasons_against_vllm(found: Circumstances) -> Iterator[str]:
     """Why vLLM does not pay, the strongest reason first."""
     cards, memory = found.hardware.gpus, found.hardware.memory.total_bytes
-    if not cards:
+    if not cards and not found.on_a_card:
         if memory is not None and memory <= SMALL_MACHINE_BYTES:
             yield (
                 f"a machine of {format_bytes(memory)} without a card: vLLM's own processes take about 2 GiB of it"
@@ -122,7 +128,8 @@ def reasons_against_vllm(found: Circumstances) -> Iterator[str]:
 def _reasons_for_vllm(found: Circumstances) -> Iterator[str]:
     cards = ", ".join(dict.fromkeys(card.name for card in found.hardware.gpus))
     yield f"{found.in_flight:.1f} requests are really in flight, more than about {FEW_IN_FLIGHT:g}"
-    yield f"{cards} can run it and has room for the model and that many requests"
+    if cards:
+        yield f"{cards}: vLLM runs on it, with room for the model and that many requests"
     yield "its requests take blocks of one pool as they grow, instead of a slot of fixed size each"
     yield from card_limits(found.hardware.gpus, found.model.quantization_method)
     driver = old_driver(found.hardware.driver_version)

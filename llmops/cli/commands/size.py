@@ -42,7 +42,7 @@ def command(session: Session, /, *, explain: bool, **flags: Any) -> Result:
     data = planned_data(planned, settings)
 
     def text() -> str:
-        return planned_text(planned, settings, explain=explain, title="Size of this configuration")
+        return planned_text(planned, settings, explain=explain, title="Size of this configuration", advise=False)
 
     if fits_at_the_start(planned.plan.budgets, planned.plan.policy.safety_factor):
         return Result("size", Status.OK, data=data, text=text)

@@ -8,6 +8,7 @@ from llmops.cli.settings import Given
 from llmops.cli.text.layout import bullets, caution, heading, pairs, sections, shell_lines, table, wrapped
 from llmops.core.memory.budget import PARTS, MemoryBudget
 from llmops.core.plan import Plan, Reason, Speed
+from llmops.core.recommendation import Recommendation
 from llmops.core.units import format_bytes
 
 _MOST_COLUMNS = 3
@@ -205,6 +206,11 @@ def _speed_row(speed: Speed) -> tuple[str, ...]:
 def warnings_text(plan: Plan) -> str:
     """One line per warning."""
     return caution("Warnings") + "\n" + bullets(plan.warnings) if plan.warnings else ""
+
+
+def recommendation_text(found: Recommendation) -> str:
+    """Which engine suits, and why."""
+    return heading("Engine") + "\n" + wrapped(found.message) + "\n" + bullets(found.reasons)
 
 
 def reasons_text(reasons: Sequence[Reason]) -> str:

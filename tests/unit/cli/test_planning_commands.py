@@ -190,3 +190,22 @@ def test_progress_never_touches_the_result(run: Run, machine: Machine, model: st
     ran = run("tune", "--model", model, *VERSION, "--output", output)
     assert "measuring memory bandwidth" in ran.stderr
     assert "measuring" not in ran.stdout
+
+
+CARD = ("--gpu", "Card:24GiB:23GiB:8.9:1008GB/s", "--ram", "64GiB", "--cores", "16")
+BUSY = ("--users", "40", "--generation-seconds", "5", "--turn-seconds", "10")
+
+
+def test_another_engine_is_named_where_it_pays_and_nothing_is_switched(run: Run, machine: Machine, model: str) -> None:
+    words = ("plan", "--engine", "llama-server", *VERSION, "--model", model, *CARD)
+    busy = run(*words, *BUSY, "--output", "json").envelope["data"]
+    assert (busy["recommendation"]["step"], busy["recommendation"]["engine"]) == ("consider_vllm", "vllm")
+    assert busy["plan"]["engine"] == "llama-server"
+    text = run(*words, *BUSY).stdout
+    assert "Engine\n  where" in text
+    assert "not as GGUF" in " ".join(text.split())
+    calm = run(*words, "--output", "json").envelope["data"]["recommendation"]
+    assert calm["step"] == "keep"
+    assert any("really in flight" in reason for reason in calm["reasons"])
+    assert "\nEngine\n" not in run(*words).stdout
+    assert "\nEngine\n" in run(*words, "--explain").stdout

@@ -193,3 +193,19 @@ def test_a_draft_model_of_llama_server_takes_its_own_memory(run: Run, machine: M
     assert together["weights_bytes"] > alone["weights_bytes"]
     refused = run("size", "--engine", "ollama", "--engine-version", "0.30.1", "--model", model, "--draft-model", draft)
     assert (refused.exit_code, "--draft-model is an option of" in refused.stderr) == (2, True)
+
+
+def test_where_it_does_not_pay_the_plan_says_so(run: Run, directory: str) -> None:
+    words = ("--engine", "vllm", "--engine-version", "0.32.0", "--no-gpu", "--ram", "8GiB", "--ram-available", "7GiB")
+    more = ("--model", directory, "--kv-memory", "256MiB")
+    found = run("plan", *words, *more, "--output", "json").envelope["data"]["recommendation"]
+    assert (found["engine"], found["step"]) == ("llama-server", "not_vllm")
+    assert "a machine of 8.00 GiB without a card" in found["reasons"][0]
+    assert "vLLM does not pay here" in run("plan", *words, *more).stdout
+    assert "does not pay" not in run("size", *words, *more).stdout
+
+
+def test_a_cache_of_a_card_that_is_not_described_is_no_machine_without_one(run: Run, directory: str) -> None:
+    words = ("plan", *CARD[:4], "--kv-memory", "8GiB", "--model", directory, "--users", "40", "--workload", "batch")
+    found = run(*words, "--output", "json").envelope["data"]["recommendation"]
+    assert (found["engine"], found["step"]) == ("vllm", "keep")

@@ -106,6 +106,13 @@ def test_asked_for_and_right() -> None:
     assert any("driver 570.133.07 is older than 580" in reason for reason in found.reasons)
 
 
+def test_cards_that_nobody_described_are_not_held_against_it() -> None:
+    found = recommend(circumstances(engine="vllm", hardware=machine(), on_a_card=True))
+    assert (found.step, found.asks_for_something) == (Step.KEEP, False)
+    assert found.reasons[0].startswith("8.0 requests are really in flight")
+    assert recommend(circumstances(engine="vllm", hardware=machine())).asks_for_something
+
+
 def test_room_is_that_of_the_smallest_card_and_nothing_where_a_size_is_unknown() -> None:
     assert vllm_room_bytes(machine(card(24), card(12))) == 2 * round(12 * GIB * 0.92)
     assert vllm_room_bytes(machine(card(24, free_bytes=None))) == round(24 * GIB * 0.92)
