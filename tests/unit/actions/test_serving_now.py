@@ -14,6 +14,8 @@ from llmops.cli.text.serving import serving_text
 from llmops.host import Host, ListeningSocket, Response
 from tests.unit.engines.llama_host import MODEL, SERVER, LookedAt, process, props
 from tests.unit.engines.ollama_host import BLOB, a_host, child
+from tests.unit.engines.vllm_host import MODEL as CHECKPOINT
+from tests.unit.engines.vllm_host import VllmHost
 
 URL = "http://127.0.0.1:8080"
 WORDS = (SERVER, "-m", MODEL, "-np", "1")
@@ -163,6 +165,18 @@ def test_an_ollama_names_its_models_and_the_slots_of_the_last() -> None:
     row = only(host)
     assert (row.models, row.slots, row.context_tokens_per_slot) == (("qwen3:8b",), 4, 4096)
     assert row.requests_in_flight == 1
+
+
+@pytest.mark.parametrize(("words", "slots"), [(("--max-num-seqs", "1"), 1), ((), None)])
+def test_a_vllm_names_its_slots_only_where_it_was_told_them(words: tuple[str, ...], slots: int | None) -> None:
+    host = VllmHost()
+    host.environment_of("/opt/vllm", "vllm-0.33.0.dist-info")
+    host.serves(CHECKPOINT, *words)
+    row = only(host)
+    assert (row.engine, row.version, row.slots, row.context_tokens_per_slot) == ("vllm", "0.33.0", slots, 8192)
+    assert (row.models, row.requests_in_flight) == ((CHECKPOINT,), 3), "running and waiting"
+    assert dict(row.unseen) == ({} if slots else {"slots": "the engine does not tell it"})
+    assert [notice.code for notice in serving_notices((row,))] == (["one-slot"] if slots else [])
 
 
 def test_running_engines_come_first_and_nothing_found_is_said() -> None:
