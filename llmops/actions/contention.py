@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmops.host import Host
@@ -18,23 +19,23 @@ _FEWEST_TICKS = 20
 
 @dataclass(frozen=True)
 class ProcessorTime:
-    """Ticks since boot: of all processors, of those that were busy (stolen ones too), of the engine."""
+    """Ticks since boot: of all processors, of those that were busy (stolen ones too), of the engine and its workers."""
 
     total: int
     busy: int
     own: int
 
 
-def processor_time(host: Host, pid: int | None) -> ProcessorTime | None:
+def processor_time(host: Host, pids: Sequence[int]) -> ProcessorTime | None:
     """None where the counters cannot be read."""
     try:
         line = host.read_text("/proc/stat").partition("\n")[0].split()
-        fields = host.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        stats = [host.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split() for pid in pids]
         ticks = [int(word) for word in line[1 : 1 + _COUNTED]]
-        own = sum(int(word) for word in fields[_OWN_FIELDS])
+        own = sum(int(word) for fields in stats for word in fields[_OWN_FIELDS])
     except (OSError, ValueError):
         return None
-    if len(ticks) < _COUNTED:
+    if len(ticks) < _COUNTED or not stats:
         return None
     total = sum(ticks)
     return ProcessorTime(total, total - ticks[_IDLE] - ticks[_WAITING], own)

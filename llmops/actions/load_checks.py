@@ -72,7 +72,7 @@ def put_under_load(
     prompt_tokens, reply_tokens = _lengths(plan, rates)
     pid = in_force.computing_pid
     processing = others()
-    before, time_before = begin(host, pid), processor_time(host, pid)
+    before, time_before = begin(host, pid), processor_time(host, in_force.pids)
     requests = two_requests(
         host,
         in_force.url or "",
@@ -83,7 +83,7 @@ def put_under_load(
         timeout_seconds=_TIMEOUT_SECONDS,
     )
     paging = end(host, pid, before)
-    share = share_of_others(time_before, processor_time(host, pid))
+    share = share_of_others(time_before, processor_time(host, in_force.pids))
     host.sleep(_SETTLE_SECONDS)
     processing = max(processing, others())
     return Load(requests, prompt_tokens, reply_tokens, paging, processing, before_it is not None, share)
@@ -131,7 +131,7 @@ def _two_requests(plan: Plan, load: Load) -> Check:
     wanted, requests = wanted_overlap(plan), load.requests
     observed = requests.verdict.value
     if requests.verdict is wanted:
-        shared = f"; each at 1/{requests.slowdown:.1f} of the speed alone" if requests.slowdown else ""
+        shared = f"; each at 1/{requests.slowdown:.1f} of the speed alone" if (requests.slowdown or 0) >= 1 else ""
         return Check("two_requests", wanted.value, observed, CheckStatus.PASS, requests.reason + shared)
     if requests.verdict is Overlap.UNCLEAR:
         failed = requests.first.error or requests.second.error

@@ -54,7 +54,7 @@ def _on_cards(host: Host, plan: Plan, in_force: InForce) -> Check:
     reading = host.gpus()
     if reading.outcome != "ok":
         return Check(name, expected, None, CheckStatus.NOT_EVALUATED, reading.detail or reading.outcome)
-    held = [process.used_bytes for gpu in reading.gpus for process in gpu.processes if process.pid == in_force.pid]
+    held = [process.used_bytes for gpu in reading.gpus for process in gpu.processes if process.pid in in_force.pids]
     known = [used for used in held if used is not None]
     if held and not known:
         return Check(name, expected, None, CheckStatus.NOT_EVALUATED, "the driver does not say how much it holds")

@@ -29,7 +29,6 @@ _WAITING_FOR = {
     Health.DOWN: "waiting for its first answer",
     Health.NONSENSE: "waiting for an answer that makes sense",
 }
-_STOP_GRACE_SECONDS = 10.0
 _SHOWN_LINES = 40
 _CONTAINERS = frozenset({"docker", "podman"})
 
@@ -156,7 +155,7 @@ class _Run:
         try:
             yield child
         finally:
-            child.stop(grace_seconds=_STOP_GRACE_SECONDS)
+            child.stop(grace_seconds=self.launch.stop_seconds)
 
     def _wait_until_ready(self, child: ChildProcess, ready_seconds: float) -> float:
         started = said = sensible = self.host.monotonic()

@@ -49,7 +49,7 @@ def verify(
     def others() -> int:
         return engine.in_force(host, installation).processing or 0
 
-    model = engine.model_name(plan)
+    model = engine.model_name(plan, in_force)
     load = _load(host, plan, in_force, others=others, model=model, progress=progress)
     own = engine.load_checks(host, plan, in_force)
     after = engine.in_force(host, installation)
@@ -94,7 +94,7 @@ def _require_ready(host: Host, engine: Engine, installation: Installation, in_fo
 def _require_own_word(engine: Engine, in_force: InForce, hint: str) -> None:
     """An engine of this kind says how many slots it has to everybody who has its key; another program does not."""
     unseen = dict(in_force.unseen)
-    if in_force.slots is None and in_force.loaded is None and KEY not in unseen:
+    if not in_force.told_of_itself and KEY not in unseen:
         said = unseen.get("props", "it does not say how many slots it has")
         raise EngineNotAnswering(f"what answers at {in_force.url} is not {engine.name}: {said}", hint=hint)
 
@@ -110,9 +110,7 @@ def _no_load_because(in_force: InForce) -> str | None:
     unseen = dict(in_force.unseen)
     if in_force.url is None:
         return unseen.get("url", "where it listens is not known")
-    if in_force.slots is None and in_force.loaded is None:
-        return unseen.get(KEY)
-    return None
+    return unseen.get(KEY)
 
 
 def _load(

@@ -135,6 +135,11 @@ class InForce:
         return (*((self.pid,) if self.pid else ()), *self.worker_pids)
 
     @property
+    def told_of_itself(self) -> bool:
+        """Whether the server said what only an engine of its kind says."""
+        return self.slots is not None or self.loaded is not None
+
+    @property
     def computing_pid(self) -> int | None:
         """The process that holds the model."""
         return self.worker_pids[0] if self.worker_pids else self.pid
@@ -198,11 +203,12 @@ class Health(str, Enum):
 
 @dataclass(frozen=True)
 class Launch:
-    """How to start the engine as a child process for a trial."""
+    """How to start the engine as a child process for a trial, and how long it may take to end after SIGTERM."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     url: str
+    stop_seconds: float = 10.0
 
 
 class Engine(Protocol):
@@ -263,8 +269,8 @@ class Engine(Protocol):
         """
         ...
 
-    def model_name(self, plan: Plan) -> str | None:
-        """The name that a request must give; None where a server has one model."""
+    def model_name(self, plan: Plan, in_force: InForce | None = None) -> str | None:
+        """The name that a request must give, as the server that runs says it; None where it needs none."""
         ...
 
     def load_checks(self, host: Host, plan: Plan, in_force: InForce) -> tuple[Check, ...]:

@@ -23,7 +23,7 @@ from llmops.engines.base import (
     Served,
     Setting,
 )
-from llmops.engines.converted import as_converted, require_converted
+from llmops.engines.converted import read_converted, require_converted
 from llmops.engines.ggml import require_one_cache_type, require_placeable
 from llmops.engines.llama_server.arguments import PROGRAM
 from llmops.engines.llama_server.command import build
@@ -31,7 +31,7 @@ from llmops.engines.llama_server.defaults import with_defaults
 from llmops.engines.llama_server.memory import memory_model
 from llmops.engines.llama_server.settings import require_usable
 from llmops.host import Host
-from llmops.models import read_model, stores_for
+from llmops.models import stores_for
 
 _LOADING = 503  # every route answers it while the model loads (tools/server/server-http.cpp)
 _READY = 200
@@ -74,7 +74,7 @@ class LlamaServer:
 
     def draft(self, host: Host, reference: str) -> ModelSpec:
         """A GGUF file, or a checkpoint as it would be converted."""
-        model, _ = as_converted(read_model(host, reference, stores_for(host, reference)))
+        model, _ = read_converted(host, reference, stores_for(host, reference))
         return model
 
     def require_configurable(self, model: ModelSpec | None = None) -> None:
@@ -90,7 +90,7 @@ class LlamaServer:
             raise UsageError(
                 f"no model is given and no running {self.name} serves one", hint="give --model /path/to/model.gguf"
             )
-        model, warnings = as_converted(read_model(host, reference, stores_for(host, reference)))
+        model, warnings = read_converted(host, reference, stores_for(host, reference))
         if in_force.arguments or in_force.configured_arguments:
             from llmops.engines.llama_server.projector import with_its_projector
 
@@ -110,7 +110,7 @@ class LlamaServer:
         """It loads its model when it starts."""
         return False
 
-    def model_name(self, plan: Plan) -> str | None:
+    def model_name(self, plan: Plan, in_force: InForce | None = None) -> str | None:
         """It serves one model, whatever the request names."""
         return None
 

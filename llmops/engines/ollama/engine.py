@@ -96,7 +96,7 @@ class Ollama:
         api.load_model(host, in_force.url, plan.model.reference)
         return True
 
-    def model_name(self, plan: Plan) -> str | None:
+    def model_name(self, plan: Plan, in_force: InForce | None = None) -> str | None:
         """Every request names its model."""
         return plan.model.reference
 

@@ -91,9 +91,12 @@ class Vllm:
         """It loads its model when it starts."""
         return False
 
-    def model_name(self, plan: Plan) -> str | None:
-        """Every request names its model."""
-        return plan.model.reference
+    def model_name(self, plan: Plan, in_force: InForce | None = None) -> str | None:
+        """Every request names its model, by the first of the names that the server has for it."""
+        from llmops.engines.vllm.observe import VllmInForce
+
+        names = in_force.served_names if isinstance(in_force, VllmInForce) else ()
+        return names[0] if names else plan.model.reference
 
     def load_checks(self, host: Host, plan: Plan, in_force: InForce) -> tuple[Check, ...]:
         """Whether requests of the test were put back for want of cache, or refused."""

@@ -12,6 +12,8 @@ _SHOWN_CHARACTERS = 400
 _EXCEPTION = re.compile(
     r"^(?:\([^)]*\) )?(?:ERROR \S+ \S+ \[[^\]]*\] )?((?:[\w.]*(?:Error|Exception)|vllm: error): ?.*)$", re.MULTILINE
 )
+# What pydantic says of a setting stands in the line after its exception.
+_REFUSED_VALUE = re.compile(r"^(?:\([^)]*\) )?(?:ERROR \S+ \S+ \[[^\]]*\] )?\s*(Value error, .*)$", re.MULTILINE)
 # The last exception of every failed start; the cause stands above it.
 _NO_CAUSE = "Engine core initialization failed"
 
@@ -110,10 +112,10 @@ def _how(exit_code: int) -> str:
 
 def _exception(output: str) -> str:
     """The first exception that names a cause, in the engine's words; else its last line."""
-    said = [" ".join(match.split()) for match in _EXCEPTION.findall(output)]
+    said = [" ".join(match.split()) for match in (*_REFUSED_VALUE.findall(output), *_EXCEPTION.findall(output))]
     telling = [line for line in said if _NO_CAUSE not in line]
     lines = [" ".join(line.split()) for line in output.splitlines() if line.strip()]
-    found = (telling or said or lines[-1:])[:1]
+    found = (telling or [line for line in lines if _NO_CAUSE not in line][-1:])[:1]
     return f"it said: {found[0][:_SHOWN_CHARACTERS]}" if found else ""
 
 

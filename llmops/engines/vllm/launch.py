@@ -16,6 +16,8 @@ ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "INFO",
     "VLLM_NO_USAGE_STATS": "1",
 }
+# Three processes end one after the other; killed before that they leave shared memory behind.
+STOP_SECONDS = 30.0
 
 
 def launch(plan: Plan, installation: Installation, port: int) -> Launch:
@@ -25,4 +27,4 @@ def launch(plan: Plan, installation: Installation, port: int) -> Launch:
     address = (Setting("--host", DEFAULT_HOST), Setting("--port", str(port)))
     words = setting_words((named, *address, *planned_settings(plan, installation)))
     waiting = {"OMP_WAIT_POLICY": "passive"} if plan.passive_waiting else {}
-    return Launch((*program, *words), {**ENVIRONMENT, **waiting}, url_of(DEFAULT_HOST, str(port)))
+    return Launch((*program, *words), {**ENVIRONMENT, **waiting}, url_of(DEFAULT_HOST, str(port)), STOP_SECONDS)

@@ -29,6 +29,11 @@ class VllmInForce(InForce):
     served_names: tuple[str, ...] = ()
     longest_request_tokens: int | None = None
 
+    @property
+    def told_of_itself(self) -> bool:
+        """Whether it named its version."""
+        return self.version is not None
+
 
 def observe(host: Host, installation: Installation) -> VllmInForce:
     """Everything that can be seen of one installation; nothing is changed."""

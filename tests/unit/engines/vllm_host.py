@@ -78,7 +78,7 @@ def installed(version: str | None = "0.33.0", **changes: object) -> Installation
     return replace(found, **changes)  # type: ignore[arg-type]
 
 
-def plan_of(fixed: Fixed | None = None, **changes: object) -> Plan:
+def plan_of(fixed: Fixed | None = None, /, **changes: object) -> Plan:
     """A plan for a processor with a cache of 4 GiB, or with what is fixed."""
     hardware = replace(cpu_host(64 * GIB, cores=16, bandwidth=100_000_000_000), gpu_detail=GIVEN)
     model = replace(
