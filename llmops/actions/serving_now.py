@@ -17,11 +17,19 @@ CONTAINERS = frozenset({"docker", "podman"})
 NOT_RUNNING = "it is not running"
 # Where each value comes from in the words of InForce.unseen: the nearest reason first.
 _REASONS = {
-    "models": ("model_path", "loaded", "props", "slots", "arguments"),
-    "slots": ("slots", "props", "loaded", "arguments"),
-    "context_tokens_per_slot": ("context_tokens_per_slot", "models", "props", "loaded", "slots", "arguments"),
+    "models": ("model_path", "loaded", "version", "props", "slots", "arguments"),
+    "slots": ("slots", "version", "props", "loaded", "arguments"),
+    "context_tokens_per_slot": (
+        "context_tokens_per_slot",
+        "models",
+        "version",
+        "props",
+        "loaded",
+        "slots",
+        "arguments",
+    ),
     "url": ("url", "arguments"),
-    "requests_in_flight": ("processing", "slot_contexts", "metrics", "props", "loaded", "arguments"),
+    "requests_in_flight": ("processing", "slot_contexts", "metrics", "version", "props", "loaded", "arguments"),
 }
 
 

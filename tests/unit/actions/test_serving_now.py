@@ -179,6 +179,16 @@ def test_a_vllm_names_its_slots_only_where_it_was_told_them(words: tuple[str, ..
     assert [notice.code for notice in serving_notices((row,))] == (["one-slot"] if slots else [])
 
 
+def test_a_vllm_that_is_still_starting_does_not_answer_yet() -> None:
+    host = VllmHost()
+    host.environment_of("/opt/vllm", "vllm-0.33.0.dist-info")
+    host.serves(CHECKPOINT)
+    host.answers = {}
+    unseen = dict(only(host).unseen)
+    assert set(unseen) == {"slots", "context_tokens_per_slot", "requests_in_flight"}
+    assert all("/version: refused" in reason for reason in unseen.values())
+
+
 def test_running_engines_come_first_and_nothing_found_is_said() -> None:
     host = answering()
     host.files["/usr/local/bin/llama-server"] = ""
