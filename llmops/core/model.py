@@ -86,6 +86,21 @@ class LayerShape:
 
 
 @dataclass(frozen=True)
+class EncoderShape:
+    """What reads pictures: its width, its inner width, and how its largest input becomes tokens of the model.
+
+    `patches_per_token` patches become one token; `largest_tokens` are those of the largest input. `whole_tokens` must
+    be in one step together, since they look at each other; 0 where a step may cut an input.
+    """
+
+    embedding_length: int
+    feed_forward_length: int
+    patches_per_token: int
+    largest_tokens: int
+    whole_tokens: int = 0
+
+
+@dataclass(frozen=True)
 class ModelSpec:
     """A model as its own metadata describes it. Sizes in bytes, lengths in tokens or elements.
 
@@ -95,7 +110,8 @@ class ModelSpec:
     checkpoint's own words (bfloat16, fp8, ...); None where it has none. `encoder_weights_bytes` is the part of the
     weights that reads pictures or sound, `draft_layers` the layers that only guess next tokens and run when asked to.
     `layer_shapes`: the tensors of every layer of the main model, alike layers together; () where no tensors were read.
-    `encoder_graph_bytes`: low and high end of what the encoder needs while it runs, where it is loaded by itself.
+    `encoder_graph_bytes`: low and high end of what the encoder needs while it runs, where it is loaded by itself;
+    `encoder` is its shape, where a config.json gives it.
     `layer_weights`: (bytes, those of them in routed experts) of every layer of the main model; () like that.
     `notes` are sentences about what was assumed or what engines do differently with this model.
     """
@@ -137,6 +153,7 @@ class ModelSpec:
     layer_weights: tuple[tuple[int, int], ...] = ()
     notes: tuple[str, ...] = ()
     encoder_graph_bytes: tuple[int, int] = (0, 0)
+    encoder: EncoderShape | None = None
 
     @property
     def cache_bytes_per_token(self) -> int:

@@ -11,6 +11,7 @@ from llmops.models.gguf_reader import unreadable
 from llmops.models.hf_config import read_config
 from llmops.models.hf_context import context_tokens
 from llmops.models.hf_defaults import language_facts
+from llmops.models.hf_encoder import encoder_shape
 from llmops.models.hf_families import layers_of
 from llmops.models.hf_files import CONFIG, MOST_NAMED, SUFFIX, ModelDirectory
 from llmops.models.hf_parameters_experts import expert_length, experts
@@ -146,6 +147,7 @@ def _spec(found: _Found) -> ModelSpec:
         cache_data_type=quantization.cache_data_type if quantization is not None else None,
         state_data_type=layers.state_data_type,
         encoder_weights_bytes=weights.encoder_bytes,
+        encoder=encoder_shape(facts.whole),
         draft_layers=layers.draft_layers if weights.draft_bytes else 0,
         notes=found.notes,
     )

@@ -55,9 +55,9 @@ class Row:
 
 
 @functools.cache
-def rows() -> tuple[Row, ...]:
-    """All of them."""
-    document = YAML(typ="safe").load((HERE / "figures.yaml").read_text(encoding="utf-8"))
+def rows(file: str = "figures.yaml") -> tuple[Row, ...]:
+    """All of one file."""
+    document = YAML(typ="safe").load((HERE / file).read_text(encoding="utf-8"))
     return tuple(
         Row(raw["id"], raw.get("arch") or ARCHITECTURES.get(raw["id"]), raw["config"], raw["reported"], raw)
         for raw in document["memory"]["vllm"]
@@ -105,6 +105,7 @@ def settings_of(row: Row, *, with_unstated: bool = True, version: Version | None
         version=version or versions_of(row)[0],
         device=device_of(row),
         tensor_parallel=config.get("tp", 1),
+        pipeline_parallel=config.get("pp", 1),
         max_model_len=config.get("max_model_len"),
         max_num_seqs=config.get("max_num_seqs"),
         max_num_batched_tokens=config.get("max_num_batched_tokens"),
@@ -114,7 +115,9 @@ def settings_of(row: Row, *, with_unstated: bool = True, version: Version | None
         enforce_eager=bool(config.get("enforce_eager")),
         prefix_caching=config.get("enable_prefix_caching"),
         adapters="max_loras" in config,
+        dtype=config.get("dtype"),
         draft_layers=1 if speculative else 0,
+        draft_tokens=config.get("speculative_tokens", 0),
     )
     return replace(settings, **UNSTATED[row.id][0]) if with_unstated and row.id in UNSTATED else settings
 
@@ -124,9 +127,12 @@ def hardware_of(row: Row) -> Hardware | None:
     total = row.raw.get("vram_total_mib")
     if total is None:
         return None
-    shown = total if total in SHOWN_BY_DRIVER_MIB or device_of(row) != "cuda" else total + HIDDEN_MIB
+    by_driver = row.raw.get("vram_shown_by") == "driver" or total in SHOWN_BY_DRIVER_MIB
+    unified = row.raw.get("unified", False)
+    shown = total if by_driver or unified or device_of(row) != "cuda" else total + HIDDEN_MIB
     cards = tuple(
-        Gpu(index, None, str(row.raw["gpu"]), shown * MIB, shown * MIB) for index in range(row.config.get("tp", 1))
+        Gpu(index, None, str(row.raw["gpu"]), shown * MIB, shown * MIB, unified=unified)
+        for index in range(row.config.get("tp", 1))
     )
     return Hardware(gpus=cards, memory=Memory(total_bytes=512 * GIB, available_bytes=500 * GIB))
 
@@ -134,7 +140,18 @@ def hardware_of(row: Row) -> Hardware | None:
 @functools.cache
 def model_of(arch: str) -> ModelSpec:
     """The model of one configuration, read as llmops reads it."""
-    return read_model(LocalHost(), str(HERE / "configs" / arch.replace("/", "_")))
+    name = arch.replace("/", "_")
+    home = next(home for home in ("configs", "configs_more") if (HERE / home / name).exists())
+    return read_model(LocalHost(), str(HERE / home / name))
+
+
+def model_for(row: Row) -> ModelSpec:
+    """The row's model: its configuration, with the row's own quantisation, without an encoder that is not profiled."""
+    assert row.arch is not None
+    model = model_of(row.arch)
+    if row.config.get("language_model_only") or row.config.get("skip_mm_profiling"):
+        model = replace(model, encoder=None, encoder_weights_bytes=0)
+    return replace(model, quantization=row.raw["quantization"]) if "quantization" in row.raw else model
 
 
 def pool_bytes(row: Row) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 
 from llmops.core.memory.vllm_defaults import CardFacts, in_flight_tokens, longest_request
-from llmops.core.memory.vllm_facts import CHECKED_NULL_BLOCKS, NEEDED, TOKENS_BY_CONCURRENCY
+from llmops.core.memory.vllm_facts import CHECKED_NULL_BLOCKS, CHECKS_ALL_STAGES, NEEDED, TOKENS_BY_CONCURRENCY
 from llmops.core.memory.vllm_groups import Group, block_bytes, groups
 from llmops.core.memory.vllm_layers import CacheLayer, cache_layers
 from llmops.core.memory.vllm_settings import VllmSettings
@@ -117,17 +117,23 @@ def _printed_tokens(layout: CacheLayout, settings: VllmSettings, blocks: int, lo
 
 
 def needed_bytes(layout: CacheLayout, settings: VllmSettings, tokens: int) -> int:
-    """Bytes for one request of that many tokens on the fullest card, as that version's check counts them."""
+    """Bytes for one request of that many tokens on the fullest card, as that version's check counts them.
+
+    Some versions compare the layers of all pipeline stages with one card's memory.
+    """
     if not layout.groups:
         return 0
     rule = NEEDED.at(settings.version)
     in_flight = layout.in_flight_tokens
+    block = layout.largest_block_bytes
+    if CHECKS_ALL_STAGES.at(settings.version):
+        block = max(group.page_bytes for group in layout.groups)
     if rule == "layers":
         whole = sum(blocks_of(layer, tokens, in_flight) * layer.page_bytes for layer in layout.layers)
         return whole * layout.largest_block_bytes // sum(layout.stage_block_bytes)
     first = blocks_of(layout.groups[0].first, tokens, in_flight)
     blocks = first if rule == "first_group" else request_blocks(layout, tokens)
-    return blocks * layout.largest_block_bytes
+    return blocks * block
 
 
 def longest_fitting_tokens(layout: CacheLayout, settings: VllmSettings, available_bytes: int, most: int) -> int:

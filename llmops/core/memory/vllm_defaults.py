@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from llmops.core.memory.vllm_facts import (
     ASYNC_SCHEDULING,
+    CACHED_STATE_KINDS,
     STATE_PREFIX_CACHING,
     UTILIZATION,
     WINDOW_KEEPS_ALL_BATCHES,
@@ -116,7 +117,10 @@ def in_flight_tokens(model: ModelSpec, settings: VllmSettings, card: CardFacts) 
 
 
 def caches_prefixes(model: ModelSpec, settings: VllmSettings) -> bool:
-    """Whether finished prompts are kept for the next ones."""
+    """Whether finished prompts are kept for the next ones; off where that version cannot for these states."""
+    able = CACHED_STATE_KINDS.at(settings.version)
+    if any(layer.kind not in able for layer in model.state_layers):
+        return False
     if settings.prefix_caching is not None:
         return settings.prefix_caching
     return STATE_PREFIX_CACHING.at(settings.version) if model.state_layers else True

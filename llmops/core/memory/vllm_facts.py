@@ -22,13 +22,27 @@ UTILIZATION = Timeline(
         Since(_at(0, 20, 0), 0.92, "vllm/config/cache.py, gpu_memory_utilization"),
     )
 )
-# Whether the estimate of captured CUDA graphs is taken off the memory that the cache gets.
-GRAPHS_INSIDE = Timeline(
-    (
-        Since(FIRST, value=False, source="vllm/v1/worker/gpu_worker.py: graphs are captured beside what was requested"),
-        Since(_at(0, 20, 0), value=True, source="VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS is on; CUDA only"),
-    )
-)
+# Whether the estimate of captured graphs is taken off the memory that the cache gets; else they come beside it.
+GRAPHS_INSIDE = {
+    "cuda": Timeline(
+        (
+            Since(FIRST, value=False, source="vllm/v1/worker/gpu_worker.py: captured beside what was requested"),
+            Since(_at(0, 20, 0), value=True, source="VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS is on"),
+        )
+    ),
+    "rocm": Timeline(
+        (
+            Since(FIRST, value=False, source="vllm/v1/worker/gpu_worker.py: is_cuda() or not is_rocm()"),
+            Since(_at(0, 26, 0), value=True, source="vllm/v1/worker/gpu_worker.py: is_cuda_alike()"),
+        )
+    ),
+    "xpu": Timeline(
+        (
+            Since(FIRST, value=False, source="vllm/v1/worker/gpu_worker.py: is_cuda_alike()"),
+            Since(_at(0, 31, 0), value=True, source="vllm/v1/worker/gpu_worker.py: is_cuda_alike() or is_xpu()"),
+        )
+    ),
+}
 # What the printed tokens mean: of one group's share of the blocks, or concurrency times the longest request.
 TOKENS_BY_CONCURRENCY = Timeline(
     (
@@ -69,6 +83,21 @@ NEEDED = Timeline(
         Since(_at(0, 19, 0), "groups", f"{_PLANNING}: sum over groups"),
     )
 )
+# Whether the layers of all pipeline stages together had to fit on the card with least memory.
+CHECKS_ALL_STAGES = Timeline(
+    (
+        Since(FIRST, value=False, source=f"{_PLANNING}: each worker's own layers are checked"),
+        Since(_at(0, 14, 0), value=True, source=f"{_PLANNING}: min(available_memory) against the global groups"),
+        Since(_at(0, 17, 0), value=False, source=f"{_PLANNING}: _project_kv_cache_groups_to_worker"),
+    )
+)
+# Whether chunked attention had caches of its own kind; before it was kept like full attention.
+CHUNKED_CACHES = Timeline(
+    (
+        Since(FIRST, value=False, source="vllm/v1/kv_cache_interface.py: no ChunkedLocalAttentionSpec"),
+        Since(_at(0, 10, 1), value=True, source="vllm/v1/kv_cache_interface.py: ChunkedLocalAttentionSpec"),
+    )
+)
 # Blocks that the check at the start takes off for the one that is never given out.
 CHECKED_NULL_BLOCKS = Timeline(
     (
@@ -104,12 +133,32 @@ STATE_PREFIX_CACHING = Timeline(
         ),
     )
 )
+_EVERY_STATE = ("mamba", "mamba2", "short_convolution", "gated_delta", "kimi_delta")
+# Kinds of states whose prefixes can be cached; of others it is switched off, whatever was asked for.
+CACHED_STATE_KINDS: Timeline[tuple[str, ...]] = Timeline(
+    (
+        Since(FIRST, (), "vllm/model_executor/models/config.py: disabling prefix caching"),
+        Since(
+            _at(0, 11, 0), ("mamba", "mamba2"), "vllm/model_executor/models/config.py: supports_mamba_prefix_caching"
+        ),
+        Since(_at(0, 15, 0), _EVERY_STATE, "vllm/model_executor/models/config.py: mode align"),
+    )
+)
 # Kinds of states that were aligned to a kernel's chunk instead of to a block when prefixes were cached (mode "all").
 CHUNKED_STATE_KINDS: Timeline[tuple[str, ...]] = Timeline(
     (
-        Since(FIRST, ("mamba", "mamba2", "short_convolution", "gated_delta", "kimi_delta"), "no mode align before"),
-        Since(_at(0, 15, 0), ("mamba", "mamba2"), "vllm/model_executor/models: SupportsMambaPrefixCaching"),
+        Since(FIRST, ("mamba", "mamba2"), "vllm/model_executor/models: SupportsMambaPrefixCaching"),
         Since(_at(0, 28, 0), (), "vllm/model_executor/models/config.py: mode align unless asked otherwise"),
+    )
+)
+# Whether a step had to hold a whole block of a model that keeps states and caches prefixes.
+BLOCK_WITHIN_STEP = Timeline(
+    (
+        Since(FIRST, value=False, source="vllm/config/vllm.py: no such check"),
+        Since(
+            _at(0, 17, 0), value=True, source="vllm/config/vllm.py: In Mamba cache align mode, block_size must be <="
+        ),
+        Since(_at(0, 27, 0), value=False, source="vllm/config/vllm.py: no such check"),
     )
 )
 # Kinds of states that keep one more block, for a checkpoint within a prefill, when prefixes are cached.

@@ -9,6 +9,7 @@ from llmops.core.memory.vllm_defaults import block_tokens, caches_prefixes
 from llmops.core.memory.vllm_facts import (
     AUTO_CACHE_FOLLOWS_CHECKPOINT,
     CHECKPOINT_STATE_KINDS,
+    CHUNKED_CACHES,
     CHUNKED_STATE_KINDS,
     LATENT_STATE_ALIGNMENT,
     UNRULED_ARCHITECTURES,
@@ -67,7 +68,7 @@ def cache_layers(model: ModelSpec, settings: VllmSettings) -> tuple[CacheLayer, 
         raise _unruled(f"the cache of {model.architecture} in vLLM")
     block = block_tokens(model, settings)
     attention = tuple(
-        _attention_layer(layer, _token_bytes(position, model, settings), block)
+        _attention_layer(layer, _token_bytes(position, model, settings), block, settings)
         for position, layer in enumerate(model.attention_layers)
     )
     attention += draft_layers(attention, settings)
@@ -92,14 +93,17 @@ def is_index_key(layers: tuple[AttentionLayer, ...], position: int) -> bool:
     return before is not None and layer.is_latent and layer.layer is not None and before.layer == layer.layer
 
 
-def _attention_layer(layer: AttentionLayer, token_bytes: int, block: int) -> CacheLayer:
+def _attention_layer(layer: AttentionLayer, token_bytes: int, block: int, settings: VllmSettings) -> CacheLayer:
+    window = layer.window_tokens
+    if layer.is_chunked and not CHUNKED_CACHES.at(settings.version):
+        window = None
     if layer.is_latent:
         kind = "latent"
-    elif layer.window_tokens is None:
+    elif window is None:
         kind = "full"
     else:
         kind = "chunked" if layer.is_chunked else "window"
-    return CacheLayer(kind, token_bytes, block, token_bytes * block, layer.window_tokens, layer=layer.layer)
+    return CacheLayer(kind, token_bytes, block, token_bytes * block, window, layer=layer.layer)
 
 
 def _token_bytes(position: int, model: ModelSpec, settings: VllmSettings) -> int:

@@ -13,8 +13,11 @@ from llmops.core.units import GIB, MIB
 HIDDEN_COPIES = 6
 # The forward pass against the formula: compiled code frees earlier, a first boot without a compile cache later.
 FORWARD_SHARE = (0.3, 1.6)
-# The profiled pass of an encoder with its largest picture or sound.
+# The profiled pass of an encoder whose shape is not known, with its largest picture or sound.
 ENCODER_HIGH_BYTES = 768 * MIB
+# Rows as wide as the model that kernels for experts keep for each chosen expert of a token: the input and the output;
+# those for weights of 4-bit floats sort the rows before and after, and add them up in 32 bits (cutlass_moe.py).
+EXPERT_COPIES, FLOAT4_EXPERT_COPIES = 1, 6
 # `non-torch` of eleven logs: one card 0.02 to 0.21 GiB; several exchange through buffers, 0.2 to 1.4 GiB for each.
 ONE_CARD_BYTES = (16 * MIB, 300 * MIB)
 SEVERAL_CARDS_BYTES = (200 * MIB, 1_434 * MIB)
@@ -39,17 +42,35 @@ def activation(model: ModelSpec, settings: VllmSettings, batch: Batch) -> Span:
     low = max(int(forward * FORWARD_SHARE[0]), int(logits * low_each))
     high = max(int(forward * FORWARD_SHARE[1]), int(logits * high_each) + 2 * hidden)
     why = f"{batch.tokens} tokens and the logits of {batch.requests} requests in the profiled step"
+    if model.encoder is not None:
+        return low, max(high, _encoder_bytes(model, batch)), f"{why}; or the largest pictures in the encoder"
     if model.encoder_weights_bytes:
         return low, high + ENCODER_HIGH_BYTES, f"{why}; an encoder is profiled too"
     return low, high, why
+
+
+def _encoder_bytes(model: ModelSpec, batch: Batch) -> int:
+    """The encoder's own pass at most, with what it makes: as many of its largest inputs as a step holds, at least one.
+
+    It is whole on every card (vllm/v1/worker/gpu_model_runner.py, profile_run; encoder_budget.py).
+    """
+    shape = model.encoder
+    if shape is None:
+        return 0
+    tokens = max(batch.tokens, shape.largest_tokens)
+    each = 2 * (HIDDEN_COPIES * shape.embedding_length + 3 * shape.feed_forward_length)
+    made = 2 * tokens * model.embedding_length
+    return int(tokens * shape.patches_per_token * each * FORWARD_SHARE[1]) + made
 
 
 def token_bytes(model: ModelSpec, ranks: int) -> int:
     """Bytes of temporaries for one token in the widest layer, in 16 bit."""
     inner = 3 * model.feed_forward_length // ranks
     if model.experts:
-        expert = model.expert_feed_forward_length or model.feed_forward_length
-        inner = max(inner, model.experts_used * (max(2 * expert // ranks, model.embedding_length) + expert // ranks))
+        expert = (model.expert_feed_forward_length or model.feed_forward_length) // ranks
+        copies = FLOAT4_EXPERT_COPIES if "fp4" in model.quantization else EXPERT_COPIES
+        rows = max(2 * expert, model.embedding_length) + (copies - 1) * model.embedding_length
+        inner = max(inner, model.experts_used * (rows + expert))
     return 2 * (HIDDEN_COPIES * model.embedding_length + inner)
 
 
@@ -68,7 +89,8 @@ def libraries(model: ModelSpec, settings: VllmSettings, *, unified: bool) -> Spa
 
 def graphs(model: ModelSpec, settings: VllmSettings, batch: Batch) -> Span:
     """Captured graphs of one card, over all batch sizes; nothing where the engine runs without them."""
-    if settings.enforce_eager or settings.device not in {"cuda", "rocm"}:
+    captures = settings.device in {"cuda", "rocm"} or graphs_inside(settings)
+    if settings.enforce_eager or not captures:
         return 0, 0, "no graphs are captured"
     layers = -(-model.layers // settings.pipeline_parallel)
     # With adapters every size is captured twice, with and without one (cudagraph_specialize_lora).
@@ -86,4 +108,5 @@ def captured_sizes(requests: int) -> int:
 
 def graphs_inside(settings: VllmSettings) -> bool:
     """Whether the pool is made smaller by an estimate of the graphs; else they come on top of what was requested."""
-    return settings.device == "cuda" and GRAPHS_INSIDE.at(settings.version)
+    inside = GRAPHS_INSIDE.get(settings.device)
+    return inside is not None and inside.at(settings.version)

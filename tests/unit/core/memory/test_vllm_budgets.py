@@ -10,11 +10,11 @@ from llmops.core.errors import UnreadableInput, UsageError
 from llmops.core.hardware import Hardware, Memory
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.memory.vllm import budgets
-from llmops.core.memory.vllm_defaults import CardFacts, batch
-from llmops.core.memory.vllm_overhead import captured_sizes
+from llmops.core.memory.vllm_defaults import Batch, CardFacts, batch
+from llmops.core.memory.vllm_overhead import activation, captured_sizes, graphs_inside, token_bytes
 from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.memory.vllm_weights import card_weights, stage_bytes
-from llmops.core.model import AttentionLayer, ModelSpec, TensorGroup
+from llmops.core.model import AttentionLayer, EncoderShape, ModelSpec, TensorGroup
 from llmops.core.units import GIB, MIB
 from llmops.core.version import Version
 from tests.unit.core.memory.vllm_models import card, full, machine, model
@@ -92,6 +92,38 @@ def test_graphs_are_inside_the_share_since_0_20_and_beside_it_before() -> None:
     assert old.cache_bytes - new.cache_bytes == graphs
     eager = cards(machine(card()), replace(SETTINGS, enforce_eager=True, gpu_memory_utilization=0.9))[0]
     assert span(eager, "runtime_bytes")[1] == 300 * MIB
+
+
+@pytest.mark.parametrize(
+    ("device", "version", "inside"),
+    [
+        ("rocm", (0, 25, 1), False),
+        ("rocm", (0, 26, 0), True),
+        ("xpu", (0, 30, 0), False),
+        ("xpu", (0, 31, 0), True),
+        ("cpu", (0, 33, 0), False),
+    ],
+)
+def test_other_cards_estimate_their_graphs_later(device: str, version: tuple[int, ...], inside: bool) -> None:
+    assert graphs_inside(VllmSettings(version=Version(version), device=device)) is inside
+
+
+def test_the_largest_pictures_may_be_the_widest_part_of_the_profiled_step() -> None:
+    step = Batch(2_048, 16)
+    seeing = replace(SERVED, encoder=EncoderShape(1_152, 4_304, 4, 16_384))
+    low, high, why = activation(seeing, SETTINGS, step)
+    assert low == activation(SERVED, SETTINGS, step)[0]
+    # 65,536 patches of 39,648 bytes each, 1.6 times, and 16,384 tokens of 1,024 values.
+    assert high == int(65_536 * 39_648 * 1.6) + 16_384 * 2_048
+    assert "pictures" in why
+    # A step that holds more tokens than the largest picture has takes several pictures.
+    assert activation(seeing, SETTINGS, Batch(32_768, 16))[1] > 1.9 * high
+
+
+def test_experts_of_4_bit_floats_need_several_copies_of_every_row() -> None:
+    experts = {"experts": 64, "experts_used": 8, "expert_feed_forward_length": 512}
+    plain, packed = (token_bytes(replace(SERVED, quantization=name, **experts), 1) for name in ("fp8", "nvfp4"))  # type: ignore[arg-type]
+    assert packed - plain == 2 * 8 * 5 * SERVED.embedding_length
 
 
 def test_graphs_are_captured_for_few_sizes_where_few_requests_run() -> None:

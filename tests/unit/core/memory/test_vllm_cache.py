@@ -151,6 +151,13 @@ def test_chunks_beside_full_attention_count_as_full() -> None:
     assert request_blocks(alone, 2_048) == (256 + 2 * 512) // 16
 
 
+def test_chunks_were_kept_like_full_attention_before_they_had_caches_of_their_own() -> None:
+    chunks = tuple(AttentionLayer(2, 64, 64, 256, is_chunked=True, layer=number) for number in range(3))
+    for version, blocks in (((0, 9, 2), 128), ((0, 10, 1), (256 + 512) // 16)):
+        layout = cache_layout(model(chunks), settings(version))
+        assert needed_bytes(layout, settings(version), 2_048) == blocks * layout.largest_block_bytes
+
+
 def test_attention_blocks_grow_until_a_page_holds_a_state() -> None:
     # 0.24.0 printed 2,096 tokens for 32 value heads of 128 x 128 in 32 bit beside two heads of 256 in 8 bit.
     states = tuple(StateLayer("gated_delta", 3 * 8_192, 32 * 128 * 128, layer=number) for number in range(3))
@@ -187,6 +194,17 @@ def test_prefix_caching_of_states_that_were_aligned_to_chunks_is_refused() -> No
     hybrid = model(full(1), (StateLayer("mamba2", 300, 1_000, layer=1),))
     with pytest.raises(UnknownArchitecture, match="prefix caching of mamba2"):
         cache_layout(hybrid, settings((0, 20, 0), prefix_caching=True))
+
+
+@pytest.mark.parametrize(
+    ("kind", "version"), [("gated_delta", (0, 14, 1)), ("kimi_delta", (0, 11, 2)), ("mamba2", (0, 10, 2))]
+)
+def test_prefixes_that_a_version_cannot_cache_are_not_cached_whatever_was_asked(
+    kind: str, version: tuple[int, ...]
+) -> None:
+    hybrid = model(full(1), (StateLayer(kind, 300, 1_000, layer=1),))
+    states = [one for one in cache_layout(hybrid, settings(version, prefix_caching=True)).layers if one.kind == "state"]
+    assert [one.state_blocks for one in states] == [1]
 
 
 def test_latent_attention_beside_states_takes_multiples_of_128_tokens() -> None:
@@ -231,6 +249,15 @@ def test_stages_share_layers_and_the_fullest_limits_the_blocks() -> None:
     layout = cache_layout(model(full(5)), settings(pipeline_parallel=2))
     assert layout.stage_block_bytes == (3 * 16 * 512, 2 * 16 * 512)
     assert cache_figures(model(full(5)), settings(pipeline_parallel=2), 3 * 16 * 512 * 100).blocks == 100
+
+
+@pytest.mark.parametrize(("version", "stages"), [((0, 13, 0), 1), ((0, 14, 0), 2), ((0, 16, 0), 2), ((0, 17, 0), 1)])
+def test_some_versions_compare_all_stages_with_one_cards_memory(version: tuple[int, ...], stages: int) -> None:
+    two = settings(version, pipeline_parallel=2)
+    layout = cache_layout(model(full(4)), two)
+    assert needed_bytes(layout, two, 2_048) == stages * 2 * 128 * 16 * 512
+    figures = cache_figures(model(full(4)), two, 2 * 130 * 16 * 512)
+    assert figures.starts is (stages == 1)
 
 
 def test_a_drafters_layers_take_part_of_every_block() -> None:

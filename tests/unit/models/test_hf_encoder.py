@@ -1,0 +1,84 @@
+"""How wide the encoder of a config.json is and what its largest picture becomes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llmops.core.model import EncoderShape
+from llmops.models.hf_config import ConfigFacts
+from llmops.models.hf_encoder import encoder_shape
+
+SIGLIP = {"hidden_size": 1_152, "intermediate_size": 4_304}
+
+
+def shape(**keys: Any) -> EncoderShape | None:
+    return encoder_shape(ConfigFacts("/m/config.json", keys))
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (
+            {"vision_config": {**SIGLIP, "patch_size": 16, "spatial_merge_size": 2}},
+            EncoderShape(1_152, 4_304, 4, 16_384),
+        ),
+        (
+            {"vision_config": {"embed_dim": 1_280, "hidden_size": 3_584, "mlp_ratio": 4, "spatial_merge_size": 2}},
+            EncoderShape(1_280, 5_120, 4, 16_384),
+        ),
+        (
+            {
+                "spatial_merge_size": 2,
+                "vision_config": {
+                    "hidden_size": 1_024,
+                    "intermediate_size": 4_096,
+                    "image_size": 1_540,
+                    "patch_size": 14,
+                },
+            },
+            EncoderShape(1_024, 4_096, 4, 3_025),
+        ),
+        (
+            {"mm_tokens_per_image": 256, "vision_config": {**SIGLIP, "image_size": 896, "patch_size": 14}},
+            EncoderShape(1_152, 4_304, 16, 256, 256),
+        ),
+        (
+            {
+                "text_config": {"use_bidirectional_attention": "vision"},
+                "vision_config": {**SIGLIP, "default_output_length": 280, "pooling_kernel_size": 3},
+            },
+            EncoderShape(1_152, 4_304, 9, 2_496, 2_496),
+        ),
+        (
+            {
+                "text_config": {"use_bidirectional_attention": None},
+                "vision_config": {**SIGLIP, "default_output_length": 280, "pooling_kernel_size": 3},
+            },
+            EncoderShape(1_152, 4_304, 9, 2_496),
+        ),
+        (
+            {"vision_config": {"hidden_size": 1_024, "image_size": 336, "patch_size": 14}},
+            EncoderShape(1_024, 4_096, 1, 2_880),
+        ),
+    ],
+)
+def test_each_way_to_make_tokens_of_patches(keys: dict[str, Any], expected: EncoderShape) -> None:
+    assert shape(**keys) == expected
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"vision_config": None},
+        {"vision_config": {}},
+        {"vision_config": {"hidden_size": 1_024}},
+        {"vision_config": {"hidden_size": True, "image_size": 336, "patch_size": 14}},
+        {"vision_config": {"hidden_size": 10**12, "image_size": [336, 336], "patch_size": "14"}},
+        {"vision_config": {"hidden_size": 1_024, "image_size": 14, "patch_size": 336}},
+    ],
+)
+def test_sizes_that_are_not_there_or_cannot_be_give_no_shape(keys: dict[str, Any]) -> None:
+    assert shape(**keys) is None
