@@ -103,7 +103,7 @@ EXPERTS = (
 OUTSIDE = {
     "l21": APPLE,
     "l22": APPLE,
-    "l28": "not llama-server: logits for the whole batch (485 MiB), which the server stopped to reserve before",
+    "l28": "batches of 2048, and layers on the host: compared as x67 of figures_ggml_more.yaml, which says so",
     "l30": EXPERTS,
     "l31": EXPERTS,
 }

@@ -8,12 +8,12 @@ from llmops.core.errors import UnreadableInput
 from llmops.core.hardware import Gpu, Hardware
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.memory.ggml_cache import cache_beside_bytes, checkpoints_bytes, layer_cache_bytes
-from llmops.core.memory.ggml_compute import card_compute_bytes, compute_bytes, input_bytes, output_bytes
+from llmops.core.memory.ggml_compute import compute_bytes, input_bytes, output_bytes
+from llmops.core.memory.ggml_copies import card_range
 from llmops.core.memory.ggml_runtime import (
     ENCODER_REASON,
     FIT_MARGIN_BYTES,
     Range,
-    card_compute_range,
     compute_range,
     device_context_range,
     host_reserve_bytes,
@@ -33,7 +33,6 @@ from llmops.core.memory.ggml_weights import (
     device_weights,
     doubled_output_bytes,
     encoder_device,
-    largest_matrix_bytes,
     place_layers,
     role_bytes,
 )
@@ -138,7 +137,7 @@ def _lying_on(device: int, numbers: tuple[int | None, ...], sizes: tuple[int, ..
 def card_budget(gpu: Gpu, position: int, demand: Demand) -> MemoryBudget:
     """The budget of one graphics card."""
     free = card_free_bytes(gpu)
-    compute = with_encoder(card_compute_range(card_compute(demand), demand.build), position, demand)
+    compute = with_encoder(card_range(demand.model, demand.settings, demand.build, demand.placement), position, demand)
     runtime = device_context_range()
     return MemoryBudget(
         device=f"gpu{gpu.index}",
@@ -152,14 +151,6 @@ def card_budget(gpu: Gpu, position: int, demand: Demand) -> MemoryBudget:
         reserve_bytes=FIT_MARGIN_BYTES,
         ranges=(compute, runtime),
     )
-
-
-def card_compute(demand: Demand) -> int:
-    """The compute buffer of one card: more for several that hold everything, and for matrices that the host keeps."""
-    devices = {*demand.placement.layers, demand.placement.output}
-    copied = largest_matrix_bytes(demand.model) if demand.placement.reads_from_host else 0
-    in_turn = not demand.placement.reads_from_host and len(devices) > 1 and HOST not in devices
-    return card_compute_bytes(demand.model, demand.settings, demand.build, in_turn=in_turn, copied_bytes=copied)
 
 
 def with_encoder(compute: Range, device: int, demand: Demand) -> Range:

@@ -38,18 +38,21 @@ def card_compute_bytes(
     *,
     in_turn: bool = False,
     copied_bytes: int = 0,
+    copied_output_bytes: int = 0,
 ) -> int:
     """Bytes of the compute buffer of a card that computes whole layers: token embeddings come from the host.
 
-    `in_turn`: several cards hold the whole model and work on batches in turn. `copied_bytes`: the largest matrix that
-    the host keeps; the card copies it to compute large batches (ggml-backend.cpp, op_offload), at most beside all else
-    that layers need.
+    `in_turn`: several cards hold the whole model and work on batches in turn. `copied_bytes`: what the card copies to
+    compute the layers of large batches, at most beside all else that they need; `copied_output_bytes`: the output
+    matrix that the host keeps, for builds that compute logits of whole batches.
     """
-    graph = compute_graph(model, settings, build, on_card=True, in_turn=in_turn)
+    whole = compute_graph(model, settings, build, on_card=True, in_turn=in_turn).peak_bytes()
+    if RESERVES_LOGITS.at(build):
+        whole += copied_output_bytes
     if not copied_bytes:
-        return graph.peak_bytes()
+        return whole
     layers = compute_graph(model, settings, build, on_card=True, in_turn=in_turn, logits=False)
-    return max(graph.peak_bytes(), copied_bytes + layers.peak_bytes())
+    return max(whole, copied_bytes + layers.peak_bytes())
 
 
 def compute_graph(

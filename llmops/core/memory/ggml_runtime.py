@@ -17,6 +17,7 @@ COMPUTE_LOW, COMPUTE_HIGH = 0.92, 1.08
 COMPUTE_REASON = "the engine's graph, placed as ggml places it; its own figure lay within 7 % for every family"
 # Cards: against published figures only; a build before August 2025 copied more (a fused projection: 8 % in one row).
 CARD_COMPUTE_REASON = "the engine's graph as a card computes it; compared with published figures only"
+WIDENED_REASON = "CUDA and ROCm copy one layer of a quantised cache to 16 bits"
 COMPUTE_HIGH_BY_BUILD = Timeline(
     (
         Since(
@@ -61,9 +62,13 @@ def compute_range(likely_bytes: int, build: Version | None = None, reason: str =
     return ("compute_bytes", int(likely_bytes * COMPUTE_LOW), int(likely_bytes * high), reason)
 
 
-def card_compute_range(likely_bytes: int, build: Version | None = None) -> Range:
-    """The compute buffer of a card as a range around the graph."""
-    return compute_range(likely_bytes, build, CARD_COMPUTE_REASON)
+def card_compute_range(
+    likely_bytes: int, build: Version | None = None, *, most_bytes: int = 0, widened: bool = False
+) -> Range:
+    """The compute buffer of a card as a range around the graph; `most_bytes` where copies may make it larger."""
+    reason = f"{CARD_COMPUTE_REASON}; {WIDENED_REASON}" if widened else CARD_COMPUTE_REASON
+    part, low, _, why = compute_range(likely_bytes, build, reason)
+    return part, low, compute_range(max(likely_bytes, most_bytes), build)[2], why
 
 
 def device_context_range() -> Range:

@@ -246,7 +246,7 @@ def test_more_never_takes_less(spec: ModelSpec, settings: GgmlSettings) -> None:
     for other in larger:
         assert total_cache_bytes(spec, other) >= total_cache_bytes(spec, settings)
         rounding = 1 + settings.slots / ubatch_tokens(settings)
-        assert 1.03 * rounding * compute_bytes(spec, other) >= compute_bytes(spec, settings)
+        assert 1.06 * rounding * compute_bytes(spec, other) >= compute_bytes(spec, settings)
         assert checkpoints_bytes(spec, other) >= checkpoints_bytes(spec, settings)
 
 
