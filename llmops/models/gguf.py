@@ -117,7 +117,7 @@ def read_files(host: Host, path: str) -> tuple[GgufFile, ...]:
         raise unreadable(
             path, f"is part {number + 1} of {count}", f"name the first part: {stem}{_part_suffix(0, count)}"
         )
-    rest = tuple(_read_part(host, stem + _part_suffix(part, count), part, allowance) for part in range(1, count))
+    rest = tuple(_read_part(host, stem + _part_suffix(part, count), part, count, allowance) for part in range(1, count))
     files = (first, *rest)
     _check_split(files)
     return files
@@ -134,11 +134,26 @@ def _split_number(file: GgufFile, key: str, default: int) -> int:
     return value
 
 
-def _read_part(host: Host, path: str, part: int, allowance: Allowance) -> GgufFile:
+def _read_part(host: Host, path: str, part: int, count: int, allowance: Allowance) -> GgufFile:
+    if _is_missing(host, path):
+        raise unreadable(
+            path, f"is missing: part {part + 1} of {count}", "download it again beside the first part: all are needed"
+        )
     file = read_gguf_file(host, path, allowance)
     if _split_number(file, "split.no", -1 if part else 0) != part:
         raise unreadable(file.path, f"says it is part {brief(file.metadata.get('split.no'))}, not {part}")
     return file._replace(metadata={})  # those of the first part count
+
+
+def _is_missing(host: Host, path: str) -> bool:
+    """Whether there is no such file; what else keeps it from being read is for the reader to say."""
+    try:
+        host.status(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _check_split(files: tuple[GgufFile, ...]) -> None:

@@ -27,6 +27,18 @@ RUNS_LLAMA_SERVER = Timeline(
     )
 )
 
+# The build of llama.cpp that it wraps: LLAMA_CPP_VERSION of its tags, and what later releases say when they start.
+WRAPPED_BUILD = Timeline(
+    (
+        Since(_since("0.30.0"), Version((9452,)), "LLAMA_CPP_VERSION at v0.30.0"),
+        Since(_since("0.31.0"), Version((9840,)), "LLAMA_CPP_VERSION at v0.31.0"),
+        Since(_since("0.32.0"), Version((9888,)), "LLAMA_CPP_VERSION at v0.32.0"),
+        Since(_since("0.32.15"), Version((10_488,)), "LLAMA_CPP_VERSION at v0.32.15"),
+        Since(_since("0.33.3"), Version((10_760,)), "a published start of 0.33.3"),
+        Since(_since("0.34.2"), Version((10_969,)), "a published start of 0.34.2"),
+    )
+)
+
 # Resident bytes of Ollama's own processes, beside what the engine holds: low end, high end. Reported, not measured:
 # 50 MB for the server of 0.4.2 (issue 7754). Before 0.30 the runner of a model is the same program a second time.
 OWN_PROCESSES: Timeline[tuple[int, int]] = Timeline(

@@ -22,6 +22,7 @@ from llmops.engines.ollama.facts import (
     OWN_ENGINE_FAMILIES,
     OWN_PROCESSES,
     RUNS_LLAMA_SERVER,
+    WRAPPED_BUILD,
 )
 from llmops.engines.ollama.shape import shaped
 
@@ -36,7 +37,7 @@ _ESTIMATED = "Ollama's own estimate is its high end: it decides where layers go"
 
 
 def memory_model(hardware: Hardware, model: ModelSpec, version: Version | None) -> MemoryModel:
-    """A function from a shape to its budgets on this machine; the wrapped llama-server is taken as the newest known."""
+    """A function from a shape to its budgets on this machine; the wrapped llama-server is the one of that version."""
 
     def memory(shape: Shape) -> tuple[MemoryBudget, ...]:
         settings = ggml_settings(shaped(shape, model, version), hardware.cpu.flags)
@@ -53,10 +54,11 @@ def _wrapped(
     """One card where Ollama predicts that it is enough (--split-mode none), else llama-server's own division."""
     free = tuple(card_free_bytes(gpu) for gpu in cards_used(hardware, settings))
     alone = one_card_since_llama_server(model, settings, free) if len(free) > 1 else None
+    build = WRAPPED_BUILD.at(version)
     if alone is None:
-        return budgets(hardware, model, settings)
+        return budgets(hardware, model, settings, build)
     placement = Placement((alone,) * model.layers, alone)
-    return _only_used(budgets(hardware, model, settings, None, placement), hardware, placement)
+    return _only_used(budgets(hardware, model, settings, build, placement), hardware, placement)
 
 
 def _before(

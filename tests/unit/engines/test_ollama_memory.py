@@ -158,3 +158,12 @@ def test_on_the_processor_nothing_is_placed() -> None:
     found = budget_of(machine(), LLAMA, "0.24.0", replace(SHAPE, gpu_layers=None))
     assert set(found) == {"host"}
     assert "Ollama's own processes" in " ".join(why for _, _, _, why in found["host"].ranges)
+
+
+def test_the_first_wrapped_build_still_computes_logits_of_whole_batches() -> None:
+    """b9452 is between the two builds of which one does and one does not: it is taken to."""
+    first, later = (
+        budget_of(machine(), LLAMA, version, replace(SHAPE, gpu_layers=None)) for version in ("0.30.0", "0.31.0")
+    )
+    logits = 4 * LLAMA.vocabulary_size * 1024
+    assert first["host"].compute_bytes - later["host"].compute_bytes > logits / 2
