@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from llmops.core.errors import Unsupported
 from llmops.core.model import ModelSpec, TensorGroup
+from llmops.models import read_model
+from llmops.models.gguf_families import WINDOWED
+from llmops.models.gguf_names import gguf_name
+
+if TYPE_CHECKING:
+    from llmops.host import Host
 
 # convert_hf_to_gguf.py writes 16 bits unless it is told otherwise, also of checkpoints in 8 or 4 bits, which it
 # unpacks; it keeps MXFP4 as it is.
 _KEPT = frozenset({"mxfp4"})
 _BYTES = 2
-# The model types whose windows llama.cpp keeps (load_hparams in src/models/*.cpp); of every other family it keeps all
-# tokens, whatever config.json says of windows: Phi-3, Mistral, Qwen2, ...
-_WINDOWED = frozenset(
-    {
-        "afmoe", "cohere2", "cohere2_moe", "exaone_moe", "gemma2", "gemma3_text", "gemma3n_text", "gemma4_text",
-        "gpt_oss", "laguna", "llama4_text", "mellum", "mimo_v2_flash", "olmo3",
-    }
-)  # fmt: skip
+
+
+def read_converted(host: Host, reference: str, stores: Sequence[str] = ()) -> tuple[ModelSpec, tuple[str, ...]]:
+    """What `read_model` reads, as converted, with the layers that llama.cpp builds its graph from."""
+    model = read_model(host, reference, stores)
+    if model.format == "gguf":
+        return model, ()
+    from llmops.models.hf_shapes import with_layer_shapes
+
+    return as_converted(with_layer_shapes(host, model))
 
 
 def as_converted(model: ModelSpec) -> tuple[ModelSpec, tuple[str, ...]]:
     """The model in 16 bits, and what is assumed; a GGUF model as it is."""
     if model.format == "gguf":
         return model, ()
-    model = _with_kept_windows(model)
+    model = _in_its_words(model)
     if model.quantization_method in _KEPT:
         return model, (f"{model.reference} is sized as if converted to GGUF, its {model.quantization} weights kept",)
     # Packed values count as fewer elements, and scales as some more, than the matrices that they stand for.
@@ -47,9 +57,15 @@ def as_converted(model: ModelSpec) -> tuple[ModelSpec, tuple[str, ...]]:
     return converted, (said,)
 
 
-def _with_kept_windows(model: ModelSpec) -> ModelSpec:
-    """The model with the caches that llama.cpp gives it."""
-    if model.architecture in _WINDOWED or all(layer.window_tokens is None for layer in model.attention_layers):
+def _in_its_words(model: ModelSpec) -> ModelSpec:
+    """The model as llama.cpp calls it, with the caches that it gives it.
+
+    It keeps the windows of the families that it knows to have some; of every other family it keeps all tokens, whatever
+    config.json says of windows: Phi-3, Mistral, Qwen2, ...
+    """
+    name = gguf_name(model.architecture, has_experts=model.experts > 0) or model.architecture
+    model = replace(model, architecture=name)
+    if name in WINDOWED or all(layer.window_tokens is None for layer in model.attention_layers):
         return model
     layers = tuple(replace(layer, window_tokens=None, is_chunked=False) for layer in model.attention_layers)
     return replace(model, attention_layers=layers)

@@ -10,11 +10,11 @@ from typing import Any
 from llmops.core.errors import LlmopsError, NoPermission, UnreadableInput, UsageError
 from llmops.core.model import ModelSpec
 from llmops.engines.base import InForce, Installation, Models
-from llmops.engines.converted import as_converted
+from llmops.engines.converted import read_converted
 from llmops.engines.ollama.shape import most_slots_of
 from llmops.engines.seeing import whole
 from llmops.host import Host
-from llmops.models import SUPPORTED, is_path, read_model
+from llmops.models import SUPPORTED, is_path
 from llmops.models import ollama_store as store
 from llmops.models.gguf import is_embedding, spec_of_files
 from llmops.models.ollama_api import file_of_show, hidden_arrays, own_context_tokens
@@ -71,7 +71,7 @@ def stores_of(host: Host, in_force: InForce) -> tuple[str, ...]:
 
 def _add_named(host: Host, reference: str, stores: tuple[str, ...], in_force: InForce, found: _Found) -> None:
     if is_path(host, reference):
-        model, assumed = as_converted(read_model(host, reference))
+        model, assumed = read_converted(host, reference)
         found.chat.append(model)
         found.warnings += assumed
         found.warnings.append(f"{reference} is not registered in Ollama: ollama create NAME with FROM {reference}")
