@@ -182,6 +182,16 @@ def _prefixes(host: Host, command: tuple[str, ...]) -> Iterator[str]:
             yield from _interpreter_prefix(host, word)
 
 
+def program_directories(host: Host, command: tuple[str, ...]) -> tuple[str, ...]:
+    """What must be readable to start it: its environment, and the Python that the environment was made with."""
+    found = list(_prefixes(host, command))
+    for word in command[:2]:
+        interpreter = _interpreter(host, word) or word
+        if interpreter.startswith("/"):
+            found.append(str(PurePosixPath(host.resolve(interpreter)).parent.parent))
+    return tuple(dict.fromkeys(found))
+
+
 def _interpreter_prefix(host: Host, script: str) -> Iterator[str]:
     word = _interpreter(host, script)
     if word is not None:

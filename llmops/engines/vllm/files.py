@@ -12,6 +12,7 @@ from llmops.engines.unit import drop_in_path
 from llmops.engines.vllm.arguments import arguments
 from llmops.engines.vllm.command import DRAIN_SECONDS, CommandLine, build, require_usable, setting_words
 from llmops.engines.vllm.launch import ENVIRONMENT
+from llmops.engines.vllm.observe import VllmInForce
 
 NEW_UNIT = "vllm.service"
 KEY_FILE = "/etc/llmops/vllm-key.env"
@@ -35,7 +36,7 @@ def render_files(plan: Plan, installation: Installation, in_force: InForce) -> t
     _require_reachable(in_force)
     if installation.unit is not None and not in_force.unit_file_managed:
         return (_drop_in(command, installation.unit),)
-    return (_complete_unit(plan, command, installation.unit or NEW_UNIT),)
+    return (_complete_unit(plan, command, installation.unit or NEW_UNIT, in_force),)
 
 
 def _require_one_machine(plan: Plan) -> None:
@@ -72,7 +73,7 @@ def _drop_in(command: CommandLine, unit: str) -> RenderedFile:
     return RenderedFile(drop_in_path(unit), content)
 
 
-def _complete_unit(plan: Plan, command: CommandLine, unit: str) -> RenderedFile:
+def _complete_unit(plan: Plan, command: CommandLine, unit: str, in_force: InForce) -> RenderedFile:
     from llmops.render import render
 
     host = next(setting.value for setting in command.settings if setting.name == "--host")
@@ -82,7 +83,7 @@ def _complete_unit(plan: Plan, command: CommandLine, unit: str) -> RenderedFile:
         environment=_environment(plan),
         key_file=KEY_FILE,
         description="vLLM, configured by llmops",
-        readable_paths=_readable_paths(plan, command),
+        readable_paths=_readable_paths(plan, command, in_force),
         gpu=plan.gpu_layers is not None,
         loopback=host in _LOOPBACK,
         stop_seconds=STOP_SECONDS,
@@ -103,15 +104,18 @@ def _environment(plan: Plan) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(variables.items()))
 
 
-def _readable_paths(plan: Plan, command: CommandLine) -> tuple[str, ...]:
-    """The model's directory, of a cached repository all of it, since its files are links; a program in a home too."""
+def _readable_paths(plan: Plan, command: CommandLine, in_force: InForce) -> tuple[str, ...]:
+    """The model's directory, of a cached repository all of it, since its files are links; a program in a home too.
+
+    An environment in /opt may have been made with a Python in somebody's home.
+    """
     repository = _cached_repository(plan)
     model = repository or PurePosixPath(plan.model.source_paths[0] if plan.model.source_paths else "/").parent
     shown = [str(model)] if model != PurePosixPath("/") else []
-    environment = PurePosixPath(command.words[0]).parent.parent
-    if f"{environment}/".startswith(_HOMES):
-        shown.append(str(environment))
-    return tuple(shown)
+    needed = in_force.program_directories if isinstance(in_force, VllmInForce) else ()
+    program = (str(PurePosixPath(command.words[0]).parent.parent), *needed)
+    shown += [path for path in program if f"{path}/".startswith(_HOMES)]
+    return tuple(dict.fromkeys(shown))
 
 
 def _cached_repository(plan: Plan) -> PurePosixPath | None:

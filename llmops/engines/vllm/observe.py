@@ -10,6 +10,7 @@ from llmops.core.errors import LlmopsError
 from llmops.engines.base import InForce, Installation
 from llmops.engines.seeing import Unseen, ask_json, memory_of, owner_of, text, unit_part, whole
 from llmops.engines.vllm.command import configured, endpoint, url_of
+from llmops.engines.vllm.detect import program_directories
 from llmops.engines.vllm.metrics import VllmMetrics, ask_metrics
 from llmops.engines.vllm.words import Argument, amount, config_path, find, model_of, program_length, read_words
 from llmops.host import Host, ProcessInfo
@@ -21,6 +22,7 @@ class VllmInForce(InForce):
 
     `options` are those of the running process, the --config file's first. `version` is the word of /version,
     `served_names` those by which requests name the model, `longest_request_tokens` its max_model_len.
+    `program_directories` are what must be readable to start it.
     """
 
     options: tuple[Argument, ...] | None = None
@@ -28,6 +30,7 @@ class VllmInForce(InForce):
     version: str | None = None
     served_names: tuple[str, ...] = ()
     longest_request_tokens: int | None = None
+    program_directories: tuple[str, ...] = ()
 
     @property
     def told_of_itself(self) -> bool:
@@ -38,7 +41,8 @@ class VllmInForce(InForce):
 def observe(host: Host, installation: Installation) -> VllmInForce:
     """Everything that can be seen of one installation; nothing is changed."""
     unseen = Unseen()
-    seen = VllmInForce(**vars(unit_part(host, installation, unseen)))
+    needed = program_directories(host, installation.command)
+    seen = VllmInForce(**vars(unit_part(host, installation, unseen)), program_directories=needed)
     processes = host.processes()
     process = _process_of(processes, installation, seen, unseen)
     if process is not None:
