@@ -30,7 +30,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     ),
     "num_experts": ("n_routed_experts", "num_local_experts", "moe_num_experts", "num_moe_experts"),
     "num_experts_per_tok": (
-        "num_experts_per_token", "experts_per_token", "moe_topk", "moe_k", "top_k_experts", "num_selected_experts",
+        "num_experts_per_token", "experts_per_token", "moe_topk", "moe_k", "moe_top_k", "top_k_experts",
+        "num_selected_experts",
     ),
     "dtype": ("torch_dtype",),
 }  # fmt: skip

@@ -12,19 +12,20 @@ from llmops.models.hf_config import ALIASES, ConfigFacts
 
 HEAD_DIM: Mapping[str, int] = {
     "afmoe": 128, "bailing_hybrid": 128, "cohere2_moe": 128, "ernie4_5": 128, "gemma": 256, "gemma2": 256,
-    "gemma3_text": 256, "gemma3n_text": 256, "gemma4_text": 256, "glm": 128, "glm4": 128, "gpt_oss": 64,
-    "helium": 128, "internlm3": 128, "laguna": 128, "llama4_text": 128, "mellum": 128, "mimo_v2_flash": 192,
-    "minimax_m2": 128, "ministral3": 128, "nemotron_h": 128, "qwen3": 128, "qwen3_5_moe_text": 256,
-    "qwen3_5_text": 256, "qwen3_next": 256, "qwen3_vl_text": 128, "seed_oss": 128, "solar_open": 128,
-    "vaultgemma": 256,
+    "gemma3_text": 256, "gemma3n_text": 256, "gemma4_text": 256, "gemma4_unified_text": 256, "glm": 128, "glm4": 128,
+    "gpt_oss": 64, "helium": 128, "internlm3": 128, "laguna": 128, "llama4_text": 128, "mellum": 128,
+    "mimo_v2_flash": 192, "minimax_m2": 128, "ministral3": 128, "nemotron_h": 128, "qwen3": 128,
+    "qwen3_5_moe_text": 256, "qwen3_5_text": 256, "qwen3_next": 256, "qwen3_vl_text": 128, "seed_oss": 128,
+    "solar_open": 128, "vaultgemma": 256,
 }  # fmt: skip
 
 # The classes that take the output matrix from the input embeddings where the file does not say.
 TIED = frozenset(
     {
         "bloom", "cohere", "cohere2", "cohere2_moe", "ernie4_5", "ernie4_5_moe", "falcon", "falcon_mamba", "gemma",
-        "gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "gpt2", "gpt_bigcode", "lfm2", "lfm2_moe", "mamba",
-        "minicpm3", "mpt", "opt", "smollm3", "starcoder2", "vaultgemma", "zamba2",
+        "gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "gemma4_unified_text", "gpt2", "gpt_bigcode",
+        "granite_swa", "lfm2", "lfm2_moe", "mamba", "minicpm3", "mpt", "opt", "smollm3", "starcoder2", "vaultgemma",
+        "youtu", "zamba2",
     }
 )  # fmt: skip
 
@@ -33,6 +34,7 @@ _SIZES: Mapping[str, tuple[int, ...]] = {
     "gemma3_text": (262208, 2304, 9216, 26, 8, 4, 131072),
     "gemma3n_text": (262400, 2048, 16384, 35, 8, 2, 32768),
     "gemma4_text": (262144, 2304, 9216, 30, 8, 4, 131072),
+    "gemma4_unified_text": (262144, 2304, 9216, 30, 8, 4, 262144),
     "llama": (32000, 4096, 11008, 32, 32, 32, 2048),
     "llama4_text": (202048, 5120, 8192, 48, 40, 8, 131072),
     "mistral": (32000, 4096, 14336, 32, 32, 8, 131072),

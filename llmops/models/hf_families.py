@@ -16,8 +16,10 @@ from llmops.models.hf_defaults import language_facts
 from llmops.models.hf_families_attention import (
     Decoder,
     latent,
+    latent_twice,
     latent_with_indexer,
     window_by_period,
+    window_listed,
     window_when_switched_on,
     window_where_rotated,
 )
@@ -50,6 +52,7 @@ from llmops.models.hf_families_state import (
     short_convolution,
 )
 from llmops.models.hf_layers import Layers
+from llmops.models.hf_overrides import with_overrides
 
 Rule = Callable[[ConfigFacts], Layers]
 
@@ -57,20 +60,22 @@ PHI_NOTE = "the window is used by vLLM; llama.cpp keeps every token of this fami
 QWEN_NOTE = "windows in some layers only: vLLM refuses such a file or gives all layers the window"
 
 _DECODERS = (
-    "apertus", "arcee", "baichuan", "bitnet", "bloom", "cohere", "deepseek", "dots1", "ernie4_5", "ernie4_5_moe",
-    "exaone", "flex_olmo", "gemma", "glm", "glm4", "glm4_moe", "glm4v_moe_text", "glm4v_text", "gpt2", "gpt_neox",
-    "gptj", "granite", "granitemoe", "granitemoeshared", "helium", "hunyuan_v1_dense", "hunyuan_v1_moe", "internlm2",
-    "internlm3", "jais2", "llama", "minicpm", "minimax_m2", "ministral", "ministral3", "mistral", "mixtral",
-    "nemotron", "olmo", "olmo2", "olmoe", "opt", "persimmon", "phi", "qwen3_vl_moe_text",
-    "qwen3_vl_text", "sarvam_moe", "seed_oss", "solar_open", "stablelm", "starcoder2",
+    "apertus", "arcee", "aria_text", "baichuan", "bailing_moe", "bailing_moe_v2", "bitnet", "bloom", "codegen",
+    "cohere", "deepseek", "dots1", "ernie4_5", "ernie4_5_moe", "ernie4_5_vl_moe_text", "exaone", "flex_olmo", "gemma",
+    "glm", "glm4", "glm4_moe", "glm4v_moe_text", "glm4v_text", "gpt2", "gpt_neox", "gptj", "granite", "granitemoe",
+    "granitemoeshared", "helium", "hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl_text", "hy_v3", "hyperclovax",
+    "internlm", "internlm2", "internlm3", "iquestcoder", "jais2", "llama", "minicpm", "minimax_m2", "ministral",
+    "ministral3", "mistral", "mixtral", "nemotron", "olmo", "olmo2", "olmoe", "opt", "orion", "paddleocr_vl_text",
+    "persimmon", "phi", "qwen", "qwen3_vl_moe_text", "qwen3_vl_text", "sarvam_moe", "seed_oss", "solar_open",
+    "stablelm", "starcoder2",
 )  # fmt: skip
 _QWENS = (
-    "qwen2", "qwen2_5_omni_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_moe", "qwen2_vl", "qwen2_vl_text", "qwen3",
-    "qwen3_moe", "qwen3_omni_moe_text",
+    "mimo", "minicpmo", "minicpmv", "qwen2", "qwen2_5_omni_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_moe",
+    "qwen2_vl", "qwen2_vl_text", "qwen3", "qwen3_moe", "qwen3_omni_moe_text",
 )  # fmt: skip
 _LATENT = (
     "deepseek_v2", "deepseek_v3", "deepseek_vl_v2", "glm4_moe_lite", "kimi_k2", "mistral4", "pangu_ultra_moe",
-    "sarvam_mla",
+    "sarvam_mla", "youtu",
 )  # fmt: skip
 _ENCODERS = (
     "albert", "bert", "camembert", "deberta-v2", "distilbert", "electra", "modernbert", "mpnet", "nomic_bert",
@@ -91,20 +96,23 @@ RULES: dict[str, Rule] = {
     "bailing_hybrid": hybrid(kimi_delta, by_group),
     "bamba": hybrid(mamba2, by_indices),
     "chatglm": groups_when_switched_on,
+    **dict.fromkeys(("cwm", "granite_swa", "granitemoe_swa"), Decoder(window_by_period(4, full_first=True))),
+    **dict.fromkeys(("gemma4_text", "gemma4_unified_text"), gemma4),
+    **dict.fromkeys(("gemma2", "vaultgemma"), Decoder(window_by_period(2))),
+    **dict.fromkeys(("step3p5", "step3p7"), Decoder(window_listed)),
     "cohere2": Decoder(window_by_period(4)),
     "cohere2_moe": Decoder(window_by_period(4)),
     "exaone4": Decoder(window_by_period(4)),
     "exaone_moe": Decoder(window_by_period(4)),
     "falcon_h1": hybrid(mamba2, all_both),
     "falcon_mamba": hybrid(mamba, all_state),
-    "gemma2": Decoder(window_by_period(2)),
     "gemma3_text": gemma3,
     "gemma3n_text": shared_at_the_end,
-    "gemma4_text": gemma4,
     "gpt_oss": Decoder(window_by_period(2)),
     "granitemoehybrid": hybrid(mamba2, all_state),
     "jamba": hybrid(mamba, by_period),
     "kimi_linear": hybrid(kimi_delta, by_numbers),
+    "longcat_flash": latent_twice,
     "laguna": Decoder(window_by_period(4, full_first=True)),
     "lfm2": hybrid(short_convolution, by_indices),
     "lfm2_moe": hybrid(short_convolution, by_indices),
@@ -115,6 +123,7 @@ RULES: dict[str, Rule] = {
     "mimo_v2_flash": mimo,
     "minicpm3": rebuilt_latent,
     "nemotron_h": hybrid(mamba2, all_state),
+    "olmo_hybrid": hybrid(gated_delta, by_interval),
     "olmo3": Decoder(window_by_period(4)),
     "qwen3_5_moe_text": hybrid(gated_delta, by_interval),
     "qwen3_5_text": hybrid(gated_delta, by_interval),
@@ -130,7 +139,7 @@ def layers_of(facts: ConfigFacts) -> Layers:
     rule = RULES.get(family_of(part))
     if rule is None:
         raise unknown(part, "how much memory a conversation takes")
-    return rule(part)
+    return with_overrides(part, rule(part))
 
 
 def family_of(facts: ConfigFacts) -> str:

@@ -81,6 +81,11 @@ def window_everywhere(facts: ConfigFacts, layers: int) -> Windows:
     return _listed(facts, layers, window) or (window,) * layers
 
 
+def window_listed(facts: ConfigFacts, layers: int) -> Windows:
+    """Windows in the layers that layer_types names, and in none without such a list."""
+    return _listed(facts, layers, window_tokens(facts)) or (None,) * layers
+
+
 def window_when_switched_on(facts: ConfigFacts, layers: int) -> Windows:
     """Qwen: windows only with use_sliding_window, and only from layer max_window_layers on."""
     window = window_tokens(facts) if facts.switch("use_sliding_window", default=False) else None
@@ -194,6 +199,15 @@ def latent(facts: ConfigFacts) -> Layers:
     if not facts.has("kv_lora_rank"):
         return Decoder(full_attention)(facts)
     count = facts.layers()
+    attention = tuple(latent_layer(facts, layer) for layer in range(count))
+    return Layers(count, attention, (), draft_layers(facts))
+
+
+def latent_twice(facts: ConfigFacts) -> Layers:
+    """LongCat-Flash: each layer attends twice and caches twice; both halves are counted as layers."""
+    count = 2 * facts.layers()
+    if count > MAX_LAYERS:
+        raise facts.wrong("num_layers", count // 2)
     attention = tuple(latent_layer(facts, layer) for layer in range(count))
     return Layers(count, attention, (), draft_layers(facts))
 

@@ -11,6 +11,7 @@ from llmops.models.hf_defaults import language_facts
 from llmops.models.hf_families import family_of, layers_of, unknown
 from llmops.models.hf_families_attention import query_heads
 from llmops.models.hf_layers import Layers
+from llmops.models.hf_overrides import layer_overrides
 from llmops.models.hf_parameters_encoders import encoder_weights
 from llmops.models.hf_parameters_experts import feed_forward, routed, shared, sparse_layers
 from llmops.models.hf_parameters_extras import (
@@ -107,8 +108,13 @@ def _layer(model: _Model, layer: int, place: Place) -> Iterator[Weight]:
         yield from block_feed_forward(place)
     else:
         yield from _feed_forward(model, layer, place)
-        yield from place.vector("norms", "norm", place.hidden * (1 + traits.norm_bias), traits.norms)
+        yield from place.vector("norms", "norm", place.hidden * (1 + traits.norm_bias), _norms(place))
     yield from layer_extras(place)
+
+
+def _norms(place: Place) -> int:
+    more = place.traits.post_norms and place.facts.switch("use_post_norm", default=False)
+    return place.traits.norms + 2 * more
 
 
 def _mixer(model: _Model, layer: int, place: Place) -> Iterator[Weight]:
@@ -128,13 +134,20 @@ def _mixer(model: _Model, layer: int, place: Place) -> Iterator[Weight]:
 def _query_heads(facts: ConfigFacts, layer: int, layers: int, cached: AttentionLayer) -> int:
     heads = query_heads(facts)
     if cached.window_tokens is not None:
-        heads = facts.integer("swa_num_attention_heads", heads, least=1)
+        setting = facts.part("attention_other_setting")
+        heads = setting.integer("num_attention_heads", heads, least=1) if setting is not None else heads
+        for key in ("swa_num_attention_heads", "num_sliding_attention_heads"):
+            heads = facts.integer(key, heads, least=1)
+    override = layer_overrides(facts, layers).get(layer)
+    if override is not None:
+        return override.integer("num_attention_heads", heads, least=1)
     return facts.per_layer("num_attention_heads_per_layer", layers, heads, least=1)[layer]
 
 
 def _feed_forward(model: _Model, layer: int, place: Place) -> Iterator[Weight]:
     sparse = model.sparse[layer]
-    both = place.facts.switch("enable_moe_block", default=False)  # Gemma 4: experts beside the dense layer
+    # Gemma 4 and LongCat-Flash: experts beside the dense layer.
+    both = place.facts.switch("enable_moe_block", default=place.facts.model_type == "longcat_flash")
     if sparse:
         yield from routed(place)
     if sparse or not place.traits.dense:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from llmops.models.hf_config import ConfigFacts
 from llmops.models.hf_defaults import language_facts
+from llmops.models.hf_families import unknown
 from llmops.models.hf_weights import Weight
 
 
@@ -50,15 +51,21 @@ def uncounted_encoders(facts: ConfigFacts) -> tuple[str, ...]:
 
 def _kind(part: ConfigFacts) -> str:
     """Newer files call the kind of Qwen's encoders by a name of its own."""
+    if part.has("vt_hidden_size"):
+        return "moonvit"
     return part.model_type.removesuffix("_vision")
 
 
 def _opened(facts: ConfigFacts, part: ConfigFacts) -> _Encoder:
-    hidden = part.integer("hidden_size", part.integer("embed_dim", 0))
-    layers = part.integer("depth", part.integer("num_hidden_layers", 0))
+    hidden = _first(part, "hidden_size", "embed_dim", "vt_hidden_size")
+    layers = _first(part, "depth", "num_hidden_layers", "vt_num_hidden_layers", "conf_num_hidden_layers")
     if layers > 512:
         raise part.wrong("num_hidden_layers", layers)
     return _Encoder(part, facts, hidden, layers, part.where.rstrip(".").removesuffix("_config") + "_tower")
+
+
+def _first(part: ConfigFacts, *keys: str) -> int:
+    return next((part.integer(key) for key in keys if part.has(key)), 0)
 
 
 def _block(part: _Encoder, length: int, *, bias: bool, gated: bool) -> Iterator[Weight]:
@@ -146,32 +153,86 @@ def _gemma4(part: _Encoder) -> Iterator[Weight]:
 
 def _gemma4_audio(part: _Encoder) -> Iterator[Weight]:
     """A conformer: two feed-forward layers, attention with relative keys and a convolution in each layer."""
-    hidden, layers = part.hidden, part.layers
+    hidden = part.hidden
     first, second = part.facts.integers("subsampling_conv_channels", least=1) or (128, 32)
     yield from part.vector("subsample", first * 9 + first + second * first * 9 + second)
     yield from part.matrix("input_proj", hidden, hidden)
-    for rows, columns in ((4 * hidden, hidden), (hidden, 4 * hidden)):
-        yield from part.matrix("layers.*.feed_forward", rows, columns, copies=2 * layers)
-    yield from part.matrix("layers.*.attn", hidden, hidden, copies=5 * layers)
-    yield from part.matrix("layers.*.lconv", hidden, hidden, copies=3 * layers)
-    yield from part.vector("layers.*.depthwise", hidden * part.integer("conv_kernel_size"), layers)
-    yield from part.vector("norms", hidden, 9 * layers)
-    yield from part.vector("per_dim_scale", hidden // part.integer("num_attention_heads"), layers)
+    yield from _conformer(part, part.integer("conv_kernel_size"), part.integer("num_attention_heads"))
     out = part.integer("output_proj_dims")
     yield from part.matrix("output_proj", out, hidden, bias=True)
     yield from part.matrix("embed_audio", part.text_hidden, out)
 
 
+def _conformer(part: _Encoder, kernel: int, heads: int) -> Iterator[Weight]:
+    hidden, layers = part.hidden, part.layers
+    for rows, columns in ((4 * hidden, hidden), (hidden, 4 * hidden)):
+        yield from part.matrix("layers.*.feed_forward", rows, columns, copies=2 * layers)
+    yield from part.matrix("layers.*.attn", hidden, hidden, copies=5 * layers)
+    yield from part.matrix("layers.*.lconv", hidden, hidden, copies=3 * layers)
+    yield from part.vector("layers.*.depthwise", hidden * kernel, layers)
+    yield from part.vector("norms", hidden, 9 * layers)
+    yield from part.vector("per_dim_scale", hidden // heads, layers)
+
+
+def _gemma3n_audio(part: _Encoder) -> Iterator[Weight]:
+    """The conformer of Gemma 4's audio encoder under older names, and a vocabulary of its own."""
+    hidden = part.hidden
+    first, second = part.facts.integers("sscp_conv_channel_size", least=1) or (128, 32)
+    yield from part.vector("subsample", first * 9 + first + second * first * 9 + second)
+    yield from part.matrix("input_proj", hidden, hidden)
+    yield from _conformer(part, part.integer("conf_conv_kernel_size"), part.integer("conf_num_attention_heads"))
+    yield from _embedder(part, part.facts.integer("vocab_size", 128))
+
+
+def _gemma3n(part: _Encoder) -> Iterator[Weight]:
+    """A convolutional network that the file names, whose sizes are in the name alone."""
+    named = _NAMED_NETWORKS.get(part.facts.text("architecture") or "")
+    if named is None:
+        raise unknown(part.facts, "how many weights its encoder has")
+    yield from part.matrix("timm_model", named, 1)
+    yield from _embedder(part, part.facts.integer("vocab_size", 128))
+
+
+def _embedder(part: _Encoder, vocabulary: int) -> Iterator[Weight]:
+    yield from part.matrix("embedding", vocabulary, part.hidden)
+    yield from part.matrix("embedding_projection", part.text_hidden, part.hidden)
+    yield from part.vector("norms", part.hidden, 2)
+
+
+def _moonvit(part: _Encoder) -> Iterator[Weight]:
+    """Kimi: a table of positions for a square of patches, plain blocks, and a projector of two layers."""
+    hidden, merge = part.hidden, part.facts.integers("merge_kernel_size", least=1) or (2, 2)
+    yield from _patches(part, bias=True)
+    positions = part.integer("init_pos_emb_height", default=64) * part.integer("init_pos_emb_width", default=64)
+    yield from part.matrix("pos_emb", positions, hidden)
+    inner = part.facts.integer("qkv_hidden_size", hidden, least=1)
+    for rows, columns, copies in ((inner, hidden, 3), (hidden, inner, 1)):
+        yield from part.matrix("blocks.*.attn", rows, columns, bias=True, copies=copies * part.layers)
+    length = part.integer("vt_intermediate_size", "intermediate_size")
+    yield from part.matrix("blocks.*.mlp.fc0", length, hidden, bias=True, copies=part.layers)
+    yield from part.matrix("blocks.*.mlp.fc1", hidden, length, bias=True, copies=part.layers)
+    yield from part.vector("norms", 2 * hidden, 2 * part.layers + 2)
+    merged = hidden * merge[0] * merge[-1]
+    yield from part.matrix("projector.linear_1", merged, merged, bias=True)
+    yield from part.matrix("projector.linear_2", part.text_hidden, merged, bias=True)
+
+
 def _unknown(part: _Encoder) -> Iterator[Weight]:
-    if part.hidden and part.layers:
-        length = part.facts.integer("intermediate_size", 4 * part.hidden, least=1)
-        yield from _block(part, length, bias=True, gated=True)
-        yield from part.matrix("projector", part.text_hidden, 4 * part.hidden)
+    if not (part.hidden and part.layers):
+        raise unknown(part.facts, "how many weights its encoder has")
+    length = part.facts.integer("intermediate_size", 4 * part.hidden, least=1)
+    yield from _block(part, length, bias=True, gated=True)
+    yield from part.matrix("projector", part.text_hidden, 4 * part.hidden)
 
 
+# Parameters of networks that a file has by name alone (timm): rounded up.
+_NAMED_NETWORKS = {"mobilenetv5_300m_enc": 300_000_000}
 _RULES: dict[str, Callable[[_Encoder], Iterator[Weight]]] = {
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), _qwen3),
+    "gemma3n": _gemma3n,
+    "gemma3n_audio": _gemma3n_audio,
     "gemma4_audio": _gemma4_audio,
+    "moonvit": _moonvit,
     "gemma4": _gemma4,
     "pixtral": _pixtral,
     "qwen2_5_vl": _qwen25,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llmops.models.gguf_facts import MAX_LAYERS
 from llmops.models.hf_config import ConfigFacts
 from llmops.models.hf_families_attention import layer_words, numbered
 from llmops.models.hf_parameters_layers import MOST_EXPERTS, Place
@@ -33,6 +34,8 @@ def _most(facts: ConfigFacts, key: str, default: int | None = None) -> int:
 
 def expert_length(facts: ConfigFacts) -> int:
     """Feed-forward length of one routed expert."""
+    if facts.has("expert_ffn_hidden_size"):
+        return facts.integer("expert_ffn_hidden_size", least=1)
     return _most(facts, "moe_intermediate_size", 0) or _most(facts, "intermediate_size")
 
 
@@ -43,13 +46,26 @@ def sparse_layers(facts: ConfigFacts, layers: int) -> tuple[bool, ...]:
     words = layer_words(facts, layers, "mlp_layer_types")
     if words is not None:
         return tuple(word != "dense" for word in words)
-    listed = numbered(facts, "moe_layers")
+    if facts.model_type == "longcat_flash":  # the experts stand beside the first half of each layer
+        return tuple(layer % 2 == 0 for layer in range(layers))
+    listed = _enumerated(facts) or numbered(facts, "moe_layers")
     if listed is not None:
         return tuple(layer in listed for layer in range(layers))
     dense = numbered(facts, "mlp_only_layers") or frozenset()
     first = facts.integer("first_k_dense_replace", facts.integer("num_dense_layers", 0))
     rest = _frequency(facts, layers)
     return tuple(layer >= first and layer not in dense and rest[layer] for layer in range(layers))
+
+
+def _enumerated(facts: ConfigFacts) -> frozenset[int] | None:
+    """The layers of a list that is written as one text; None where there is none."""
+    text = facts.find("moe_layers_enum")[1]
+    if not isinstance(text, str):
+        return numbered(facts, "moe_layers_enum")
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if len(parts) > MAX_LAYERS or not all(part.isdecimal() and len(part) <= 4 for part in parts):
+        raise facts.wrong("moe_layers_enum", text)
+    return frozenset(int(part) for part in parts)
 
 
 def _frequency(facts: ConfigFacts, layers: int) -> tuple[bool, ...]:
@@ -96,9 +112,10 @@ def routed(place: Place) -> Iterator[Weight]:
     facts, hidden, traits = place.facts, place.hidden, place.traits
     count, used = experts(facts)
     length = expert_length(facts)
-    yield from place.matrix(f"{traits.mlp}.gate", "router", count, hidden, bias=traits.expert_bias)
+    choices = count + facts.integer("zero_expert_num", 0)  # LongCat-Flash: some choices pass a token on as it is
+    yield from place.matrix(f"{traits.mlp}.gate", "router", choices, hidden, bias=traits.expert_bias)
     if traits.correction:
-        yield from place.vector(f"{traits.mlp}.gate.e_score_correction_bias", "router", count)
+        yield from place.vector(f"{traits.mlp}.gate.e_score_correction_bias", "router", choices)
     latent = latent_length(facts)
     inner = latent or hidden
     shapes = [("up_proj", length, inner), ("down_proj", inner, length)]
@@ -119,7 +136,7 @@ def shared_length(place: Place) -> int:
     facts = place.facts
     if place.traits.shared_as_dense:
         return facts.integer("intermediate_size", least=1)
-    for key in ("shared_expert_intermediate_size", "shared_intermediate_size"):
+    for key in ("shared_expert_intermediate_size", "shared_intermediate_size", "share_expert_dim", "share_expert_dims"):
         if facts.has(key):
             return facts.integer(key)
     name = next((key for key in _SHARED_COUNTS if facts.has(key)), None)

@@ -72,7 +72,7 @@ def attention(place: Place, heads: int, cached: AttentionLayer, *, own_cache: bo
     yield from place.vector(
         "self_attn.norms", "norm", _norm_elements(place, heads, cached, kv_heads=cached.kv_heads if own_cache else 0)
     )
-    if traits.sinks and (cached.window_tokens is not None or place.facts.model_type == "gpt_oss"):
+    if traits.sinks == "all" or (traits.sinks == "windows" and cached.window_tokens is not None):
         yield from place.vector("self_attn.sinks", "attention", heads)
     if traits.sub_norms:
         yield from place.vector("self_attn.attn_sub_norm", "norm", hidden)
@@ -114,6 +114,8 @@ def latent_attention(place: Place) -> Iterator[Weight]:
     yield from place.vector("self_attn.norms", "norm", low + rank)
     if place.traits.gate == "per_head":
         yield from place.matrix("self_attn.g_proj", "attention", heads, hidden)
+    if facts.switch("mla_use_output_gate", default=False):
+        yield from place.matrix("self_attn.g_proj", "attention", heads * value, hidden)
     if place.traits.indexer:
         length = bounded(facts, "index_head_dim", most=MOST_HEAD_LENGTH)
         index_heads = bounded(facts, "index_n_heads", most=MOST_HEAD_LENGTH)
@@ -154,7 +156,7 @@ def _kimi_delta(place: Place) -> Iterator[Weight]:
     for name in ("q_proj", "k_proj", "v_proj"):
         yield from place.matrix(f"self_attn.{name}", "state", inner, hidden)
     for name in ("f", "g"):  # forget and output gate: through a low rank in Kimi-Linear, at once in Bailing
-        if facts.model_type == "bailing_hybrid":
+        if facts.model_type == "bailing_hybrid" or (name == "g" and _has_full_gate(facts)):
             yield from place.matrix(f"self_attn.{name}_proj", "state", inner, hidden)
         else:
             yield from place.matrix(f"self_attn.{name}_a_proj", "state", length, hidden)
@@ -162,6 +164,11 @@ def _kimi_delta(place: Place) -> Iterator[Weight]:
     yield from place.matrix("self_attn.b_proj", "state", heads, hidden)
     yield from place.matrix("self_attn.o_proj", "state", hidden, inner)
     yield from place.vector("self_attn.conv1d", "state", 3 * inner * kernel + inner + heads + length)
+
+
+def _has_full_gate(facts: ConfigFacts) -> bool:
+    part = facts.part("linear_attn_config")
+    return part is not None and part.switch("use_full_rank_gate", default=False)
 
 
 def _mamba(place: Place) -> Iterator[Weight]:

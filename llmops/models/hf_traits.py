@@ -14,9 +14,10 @@ Bias = bool | str
 
 @dataclass(frozen=True)
 class Traits:
-    """`norms` of the hidden size in each layer; `qk_norm` is head, full (all heads at once), either with `_if_used`
-    where use_qk_norm decides, or empty.
+    """`norms` of the hidden size in each layer, two more with `post_norms` where use_post_norm says so; `qk_norm` is
+    head, full (all heads at once), either with `_if_used` where use_qk_norm decides, or empty.
 
+    `sinks` are in all layers, in those with windows, or nowhere (empty).
     `gate` is how the attention output is gated: doubled (the query matrix holds it), per_head, full or empty.
     `learned_positions` is how many rows more than trained tokens the table of positions has, None without one.
     `expert_bias` counts vectors of the experts and their router, `correction` the router's one vector for balance.
@@ -34,7 +35,7 @@ class Traits:
     qk_norm: str = ""
     gated: bool = True
     gate: str = ""
-    sinks: bool = False
+    sinks: str = ""
     learned_positions: int | None = None
     embedding_norm: bool = False
     sub_norms: bool = False
@@ -46,6 +47,7 @@ class Traits:
     indexer: bool = False
     per_layer_inputs: bool = False
     draft_copies: bool = False
+    post_norms: bool = False
     mlp: str = "mlp"
     experts: str = ""
     mixer: str = ""
@@ -66,7 +68,17 @@ _GEMMA3 = Traits(norms=4, qk_norm="head")
 _FEED_FORWARD = Traits(mlp="feed_forward")
 _GPT = Traits(norm_bias=True, qkv_bias=True, o_bias=True, mlp_bias=True, gated=False)
 
-_QWEN2_NAMES = ("qwen2", "qwen2_5_omni_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_vl", "qwen2_vl_text")
+_QWEN2_NAMES = (
+    "mimo",
+    "minicpmo",
+    "minicpmv",
+    "qwen2",
+    "qwen2_5_omni_text",
+    "qwen2_5_vl",
+    "qwen2_5_vl_text",
+    "qwen2_vl",
+    "qwen2_vl_text",
+)
 _HEAD_NORM_NAMES = ("mellum", "qwen3", "qwen3_moe", "qwen3_omni_moe_text", "qwen3_vl_moe_text", "qwen3_vl_text")
 
 TRAITS: Mapping[str, Traits] = {
@@ -90,6 +102,14 @@ TRAITS: Mapping[str, Traits] = {
     **dict.fromkeys(("falcon_mamba", "mamba", "mamba2"), Traits(norms=1, dense=False)),
     **dict.fromkeys(("glm", "glm4v_text"), Traits(qkv_bias="attention_bias")),
     **dict.fromkeys(("olmo2", "olmo3"), Traits(qkv_bias="attention_bias", o_bias="attention_bias", qk_norm="full")),
+    **dict.fromkeys(("cwm", "vaultgemma", "youtu"), _PLAIN),
+    "granite_swa": Traits(qkv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias", sinks="all"),
+    "granitemoe_swa": Traits(sinks="all"),
+    "iquestcoder": _LLAMA,
+    **dict.fromkeys(("bailing_moe", "bailing_moe_v2"),
+                    Traits(qkv_bias="use_qkv_bias", o_bias="use_bias", mlp_bias="use_bias", qk_norm="head_if_used",
+                           correction=True)),
+    **dict.fromkeys(("step3p5", "step3p7"), Traits(qk_norm="head", gate="per_head", correction=True)),
     "afmoe": Traits(norms=4, qk_norm="head", gate="full", correction=True),
     "apertus": Traits(qk_norm="head", gated=False, qkv_bias="attention_bias", o_bias="attention_bias"),
     "bailing_hybrid": Traits(correction=True, gate="per_head"),
@@ -112,10 +132,14 @@ TRAITS: Mapping[str, Traits] = {
     "gpt2": Traits(norm_bias=True, qkv_bias=True, o_bias=True, mlp_bias=True, gated=False, learned_positions=0),
     "gpt_bigcode": Traits(norm_bias=True, qkv_bias=True, o_bias=True, mlp_bias=True, gated=False, learned_positions=0),
     "gpt_neox": _GPT,
-    "gpt_oss": Traits(qkv_bias="attention_bias", o_bias="attention_bias", sinks=True, expert_bias=True),
+    "gpt_oss": Traits(qkv_bias="attention_bias", o_bias="attention_bias", sinks="all", expert_bias=True),
     "gptj": Traits(norms=1, norm_bias=True, mlp_bias=True, output_bias=True, gated=False),
     "granitemoehybrid": Traits(dense=False),
     "granitemoeshared": Traits(dense=False),
+    "gemma4_unified_text": Traits(norms=4, qk_norm="head"),
+    "hy_v3": Traits(qk_norm="head", correction=True),
+    "hyperclovax": Traits(qkv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias", post_norms=True),
+    "longcat_flash": Traits(correction=True),
     "hunyuan_v1_dense": Traits(qk_norm="head"),
     "hunyuan_v1_moe": Traits(qk_norm="head"),
     "internlm3": Traits(qkv_bias="qkv_bias", o_bias="bias", mlp_bias="bias"),
@@ -125,12 +149,13 @@ TRAITS: Mapping[str, Traits] = {
     "lfm2": Traits(qk_norm="head", mlp="feed_forward"),
     "lfm2_moe": Traits(qk_norm="head", correction=True, mlp="feed_forward"),
     "llama4_text": Traits(shared_as_dense=True, mlp="feed_forward"),
-    "mimo_v2_flash": Traits(correction=True, sinks=True),
+    "mimo_v2_flash": Traits(correction=True, sinks="windows"),
     "minimax_m2": Traits(qk_norm="full", correction=True),
     "mpt": Traits(gated=False),
     "nemotron-nas": _LLAMA,
     "nemotron_h": Traits(norms=1, gated=False, correction=True, mlp="mixer", mixer="mixer"),
     "olmo": Traits(norms=0, final_norm=False),
+    "olmo_hybrid": Traits(qkv_bias="attention_bias", o_bias="attention_bias", qk_norm="full"),
     "olmoe": Traits(qk_norm="full"),
     "opt": Traits(norm_bias=True, qkv_bias=True, o_bias=True, mlp_bias=True, gated=False, learned_positions=2),
     "phi": Traits(norms=1, norm_bias=True, qkv_bias=True, o_bias=True, mlp_bias=True, output_bias=True, gated=False),

@@ -48,16 +48,6 @@ CONFIG_VALUES: dict[str, dict[str, Any]] = {
         "model_type": "glm4_moe_lite", "num_hidden_layers": 47, "hidden_size": 2048, "num_attention_heads": 20,
         "num_key_value_heads": 20, "kv_lora_rank": 512, "qk_rope_head_dim": 64,
     },
-    "deepseek-v3.2": {
-        "model_type": "deepseek_v32", "num_hidden_layers": 61, "hidden_size": 7168, "num_attention_heads": 128,
-        "num_key_value_heads": 128, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "index_head_dim": 128,
-        "index_n_heads": 64, "num_nextn_predict_layers": 1,
-    },
-    "glm-5": {
-        "model_type": "glm_moe_dsa", "num_hidden_layers": 78, "hidden_size": 6144, "num_attention_heads": 64,
-        "num_key_value_heads": 64, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "index_head_dim": 128,
-        "index_n_heads": 32, "num_nextn_predict_layers": 1,
-    },
     "minicpm3-4b": {
         "model_type": "minicpm3", "num_hidden_layers": 62, "hidden_size": 2560, "num_attention_heads": 40,
         "num_key_value_heads": 40, "kv_lora_rank": 256, "q_lora_rank": 768, "qk_nope_head_dim": 64,
@@ -73,12 +63,6 @@ CONFIG_VALUES: dict[str, dict[str, Any]] = {
         "num_key_value_heads": 8, "attention_head_dim": 128, "conv_kernel": 4, "mamba_num_heads": 128,
         "mamba_head_dim": 80, "n_groups": 8, "ssm_state_size": 128,
         "hybrid_override_pattern": "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-",
-    },
-    "nemotron-3-nano-30b": {
-        "model_type": "nemotron_h", "num_hidden_layers": 52, "hidden_size": 2688, "num_attention_heads": 32,
-        "num_key_value_heads": 2, "head_dim": 128, "conv_kernel": 4, "mamba_num_heads": 64, "mamba_head_dim": 64,
-        "n_groups": 8, "ssm_state_size": 128, "mamba_ssm_cache_dtype": "float32",
-        "hybrid_override_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
     },
     "jamba-mini": {
         "model_type": "jamba", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
@@ -129,6 +113,9 @@ SAME_MODEL = {
     "gemma4-26b-a4b": "gemma-4-26b-a4b",
     "glm-4.5-air": "glm-4.5-air",
     "deepseek-v2-lite": "deepseek-v2-lite",
+    "deepseek-v3.2": "deepseek-v3.2",
+    "glm-5": "glm-5",
+    "nemotron-3-nano-30b": "nemotron-3-nano-30b",
     "qwen3.5-9b": "qwen3.5-9b",
     "qwen3.5-35b-a3b": "qwen3.5_3.6-35b-a3b",
 }

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from llmops.core.memory.vllm_layers import is_index_key
 from llmops.core.model import AttentionLayer
 from llmops.models.gguf_facts import Facts
 from llmops.models.gguf_families import caches_of
@@ -39,15 +40,50 @@ def numbers() -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def test_every_config_of_the_figures_is_read() -> None:
-    assert len(names()) == 58
+def test_every_published_config_is_read() -> None:
+    assert len(names()) == 78
     for name in names():
         found = layers(name)
         assert found.count > 0
         assert all(0 <= (layer.layer or 0) < found.count for layer in found.attention_layers), name
-        numbered = [layer.layer for layer in found.attention_layers] + [layer.layer for layer in found.state_layers]
+        attention = found.attention_layers
+        keeping = [layer for place, layer in enumerate(attention) if not is_index_key(attention, place)]
+        numbered = [layer.layer for layer in keeping] + [layer.layer for layer in found.state_layers]
         assert None not in numbered
         assert len(set(numbered)) == len(numbered), name
+
+
+# (layers, key-value heads, key length, value length, window) as the models of vLLM 0.33 build their attention, and for
+# states (layers, elements of the convolution, elements of the state).
+CACHES: dict[str, tuple[list[tuple[int, int, int, int, int | None]], list[tuple[int, int, int]]]] = {
+    "deepseek-v3.2": ([(61, 1, 576, 0, None), (61, 1, 128, 0, None)], []),
+    "gemma-4-26b-a4b-nvfp4": ([(25, 8, 256, 256, 1024), (5, 2, 512, 512, None)], []),
+    "glm-5": ([(78, 1, 576, 0, None), (78, 1, 128, 0, None)], []),
+    "glm-5.2": ([(78, 1, 576, 0, None), (21, 1, 128, 0, None)], []),
+    "kimi-k2.5": ([(61, 1, 576, 0, None)], []),
+    "kimi-k3": ([(24, 1, 576, 0, None)], [(69, 3 * 3 * 96 * 128, 96 * 128 * 128)]),
+    "llama-3.1-405b": ([(126, 8, 128, 128, None)], []),
+    "mimo-7b": ([(36, 8, 128, 128, None)], []),
+    "mimo-v2-flash": ([(9, 4, 192, 128, None), (39, 8, 192, 128, 129)], []),
+    "minimax-m2.5": ([(62, 8, 128, 128, None)], []),
+    "nemotron-3-nano-30b": ([(6, 2, 128, 128, None)], [(23, 3 * (4096 + 2048), 4096 * 128)]),
+    "nemotron-3-super-120b-fp8": ([(8, 2, 128, 128, None)], [(40, 3 * (8192 + 2048), 8192 * 128)]),
+    "nemotron-3-ultra-550b": ([(12, 2, 128, 128, None)], [(48, 3 * (16384 + 2048), 16384 * 128)]),
+    "nemotron-h-56b": ([(10, 8, 128, 128, None)], [(54, 3 * (16384 + 4096), 16384 * 256)]),
+    "qwen3.5-397b-a17b": ([(15, 2, 256, 256, None)], [(45, 3 * (8192 + 4096), 8192 * 128)]),
+}
+
+
+@pytest.mark.parametrize("name", CACHES)
+def test_caches_are_those_that_the_engine_builds(name: str) -> None:
+    found = layers(name)
+    attention, states = CACHES[name]
+    counted = Counter(
+        (layer.kv_heads, layer.key_length, layer.value_length, layer.window_tokens) for layer in found.attention_layers
+    )
+    assert counted == Counter({(heads, key, value, window): count for count, heads, key, value, window in attention})
+    held = Counter((state.convolution_elements, state.recurrent_elements) for state in found.state_layers)
+    assert held == Counter({(convolution, recurrent): count for count, convolution, recurrent in states})
 
 
 @pytest.mark.parametrize("name", sorted(set(numbers()) & set(names())))

@@ -76,6 +76,20 @@ COUNTED = {
 }
 # Thousand millions in the names and cards of models, total and active.
 PUBLISHED = {
+    "glm-5": (744, 40),
+    "kimi-k2.5": (1027, 32),
+    "kimi-k3": (2780, 104),
+    "llama-3.1-405b": (406, 405),
+    "mimo-7b": (7.6, 7.6),
+    "mimo-v2-flash": (309, 15),
+    "minimax-m2.5": (229, 10),
+    "mixtral-8x22b": (141, 39),
+    "nemotron-3-nano-30b": (31.6, 3.6),
+    "nemotron-3-super-120b-fp8": (120.6, 12.7),
+    "nemotron-3-ultra-550b": (550, 55),
+    "qwen3-coder-480b": (480, 35),
+    "qwen3-vl-235b-a22b": (236, 22),
+    "qwen3.5-397b-a17b": (397, 17),
     "deepseek-v3_r1": (671, 37),
     "glm-4.5-air": (106, 12),
     "gpt-oss-120b": (117, 5.1),
@@ -128,6 +142,20 @@ def test_totals_and_active_parameters_are_those_of_the_cards(name: str) -> None:
     # The cards count one of the two vocabulary matrices, or both, or none.
     vocabulary = found.of("embedding") + found.of("output")
     assert (found.active - vocabulary) / 1e9 * 0.98 <= active <= found.active / 1e9 * 1.01
+
+
+def test_lists_of_what_stays_in_16_bits_name_layers_and_experts_exactly() -> None:
+    """NVFP4: experts alone in one model, without three layers of another; a block of 16 has a scale of one byte."""
+    gemma = facts("gemma-4-26b-a4b-nvfp4")
+    found, parameters = estimated_weights(gemma, quantization_of(gemma)).weights, parameters_of(gemma)
+    packed = parameters.of("experts")
+    assert found.stored_bytes == 2 * (parameters.total - packed) + packed * 9 // 16
+    glm = facts("glm-5.1-nvfp4")
+    rows = [row for row in parameters_of(glm).weights if row.role == "experts" and (row.layer or 0) > 3]
+    scheme = quantization_of(glm)
+    assert scheme is not None
+    assert all(scheme.scheme_of(row) is not None for row in rows)
+    assert not any(scheme.scheme_of(row) for row in parameters_of(glm).weights if row.layer in {0, 1, 2})
 
 
 def test_the_file_of_deepseek_v3_holds_its_draft_layer_too() -> None:

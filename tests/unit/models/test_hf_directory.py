@@ -269,6 +269,20 @@ def test_what_was_assumed_is_noted(tmp_path: Path) -> None:
     assert window.notes == ("the window is used by vLLM; llama.cpp keeps every token of this family",)
 
 
+def test_a_file_that_names_every_expert_is_read(tmp_path: Path) -> None:
+    named = {f"model.layers.{n // 128}.mlp.experts.{n % 128}.up_proj": {"quant_algo": "NVFP4"} for n in range(22_000)}
+    path = write_model(tmp_path / "m", quantization_config={"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION",
+                                                            "quantized_layers": named})  # fmt: skip
+    assert (path / "config.json").stat().st_size > 1_400_000
+    assert read(path).quantization_method == "modelopt"
+
+
+def test_a_file_of_more_values_than_any_model_has_is_refused(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "m", eos_token_id=list(range(140_000)))
+    assert "140" in refusal(path)
+    assert "values" in refusal(path)
+
+
 def test_weights_of_another_form_are_named(tmp_path: Path) -> None:
     path = write_model(tmp_path / "old", {})
     (path / "pytorch_model.bin").write_bytes(b"PK")

@@ -43,6 +43,13 @@ def windows(model_type: str, **keys: Any) -> list[int | None]:
         ("qwen2", {"sliding_window": 64, "use_sliding_window": True, "max_window_layers": 6}, [None] * 6 + [64] * 2),
         ("qwen3", {"sliding_window": 64, "use_sliding_window": True}, [None] * 8),
         ("gemma2", {"sliding_window": 64}, [64, None] * 4),
+        ("vaultgemma", {"sliding_window": 64}, [64, None] * 4),
+        ("cwm", {"sliding_window": 64}, [None, 64, 64, 64] * 2),
+        ("granite_swa", {"sliding_window": 64, "layer_types": ["sliding_attention"] * 8}, [64] * 8),
+        ("mimo", {"sliding_window": 64, "use_sliding_window": False}, [None] * 8),
+        ("step3p5", {"sliding_window": 64}, [None] * 8),
+        ("step3p5", {"sliding_window": 64, "layer_types": ["full_attention", "sliding_attention"] * 5}, [None, 64] * 4),
+        ("llama", {"per_layer_config": {"05": {"sliding_window": 32}}}, [None] * 5 + [32] + [None] * 2),
         ("gemma3_text", {"sliding_window": 64}, [64] * 5 + [None, 64, 64]),
         ("gemma3_text", {"sliding_window": 64, "sliding_window_pattern": 4}, [64, 64, 64, None] * 2),
         ("gemma3_text", {"sliding_window": None}, [None] * 8),
@@ -337,6 +344,10 @@ def test_an_unknown_family_is_refused_with_what_was_found() -> None:
         ("llama", {"sliding_window": "wide"}),
         ("llama", {"num_nextn_predict_layers": 10**9}),
         ("gemma3n_text", {"num_kv_shared_layers": 8}),
+        ("llama", {"per_layer_config": {"8": {"head_dim": 8}}}),
+        ("llama", {"per_layer_config": {"one": {"head_dim": 8}}}),
+        ("llama", {"per_layer_config": {"1": 8}}),
+        ("longcat_flash", {"num_hidden_layers": 300, "kv_lora_rank": 8, "qk_rope_head_dim": 8}),
         ("gemma3_text", {"sliding_window": 64, "sliding_window_pattern": 0}),
         ("exaone4", {"sliding_window": 64, "sliding_window_pattern": ""}),
         ("llama4_text", {"no_rope_layers": [1, 0]}),
@@ -361,6 +372,25 @@ def test_an_unknown_family_is_refused_with_what_was_found() -> None:
 def test_what_cannot_be_is_refused(model_type: str, keys: dict[str, Any]) -> None:
     with pytest.raises(UnreadableInput):
         read(model_type, **keys)
+
+
+def test_what_differs_between_single_layers_overrules_what_is_said_for_all() -> None:
+    """As transformers 5 saves a Gemma 4 anew: the lengths of full layers stand in per_layer_config alone."""
+    listed = (["sliding_attention"] * 3 + ["full_attention"]) * 2
+    overrides = {str(layer): {"head_dim": 128, "num_key_value_heads": 1} for layer in (3, 7)}
+    keys = {"layer_types": listed, "sliding_window": 64, "head_dim": 32, "per_layer_config": overrides}
+    for family in ("gemma4_text", "gemma4_unified_text", "mistral"):
+        found = read(family, **keys).attention_layers
+        assert [(layer.kv_heads, layer.key_length, layer.value_length) for layer in found] == [
+            *[(2, 32, 32)] * 3, (1, 128, 128), *[(2, 32, 32)] * 3, (1, 128, 128),
+        ]  # fmt: skip
+        assert [layer.window_tokens for layer in found] == [64, 64, 64, None] * 2
+
+
+def test_a_layer_that_attends_twice_caches_twice() -> None:
+    found = read("longcat_flash", kv_lora_rank=512, qk_rope_head_dim=64)
+    assert found.count == 16
+    assert [(layer.layer, layer.key_length) for layer in found.attention_layers] == [(n, 576) for n in range(16)]
 
 
 HOSTILE = st.one_of(
