@@ -123,7 +123,9 @@ def _verdict(first: RequestTiming, second: RequestTiming, ratio: float) -> tuple
             return Overlap.UNCLEAR, f"a request failed: {request.error}"
     fewest = min(len(first.token_seconds), len(second.token_seconds))
     if fewest < FEWEST_TOKENS:
-        return Overlap.UNCLEAR, f"a reply of {fewest} tokens is too short to judge"
+        gathered = first.gathers_tokens or second.gathers_tokens
+        what = f"{fewest} events with several tokens each" if gathered else f"{fewest} tokens"
+        return Overlap.UNCLEAR, f"a reply of {what} is too short to judge"
     waited = second.headers_seconds if second.headers_seconds is not None else second.token_seconds[0]
     if ratio < SERIAL_BELOW:
         return Overlap.SERIAL, (

@@ -93,11 +93,12 @@ class RequestTiming:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Tokens after the first over the time that they took, as the client saw it; None for less than two."""
-        count = len(self.token_seconds) if self.reply_tokens is None else self.reply_tokens
-        if len(self.token_seconds) < 2 or self.token_seconds[-1] <= self.token_seconds[0]:
+        """Tokens after the first event over the time that they took, as the client saw it; None for less than two."""
+        events = len(self.token_seconds)
+        if events < 2 or self.token_seconds[-1] <= self.token_seconds[0]:
             return None
-        return (count - 1) / (self.token_seconds[-1] - self.token_seconds[0])
+        count = events if self.reply_tokens is None else self.reply_tokens
+        return count * (events - 1) / events / (self.token_seconds[-1] - self.token_seconds[0])
 
 
 def stream_one(

@@ -261,6 +261,8 @@ def test_events_that_gather_tokens_are_noticed() -> None:
     assert RequestTiming(0.0, 0.0, (0.1,) * 283, 1.0, reply_tokens=300).gathers_tokens is False
     gathered = RequestTiming(0.0, 0.0, (0.1, 0.4, 0.7), 1.0, reply_tokens=30)
     assert gathered.tokens_per_event == 10.0
+    assert gathered.tokens_per_second == pytest.approx(20 / 0.6), "those of the first event came before the clock ran"
+    assert "3 events with several tokens each" in judge(gathered, gathered, gathered).reason
     assert LoadResult((gathered,), 1.0).gathers_tokens
     assert not timing(0.1, 5, 0.1).gathers_tokens, "not known without a count"
 
