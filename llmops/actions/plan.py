@@ -106,19 +106,28 @@ def size_one(host: Host, request: PlanRequest, *, progress: Callable[[str], None
     """The memory and capacity of one explicit configuration; engine defaults for what is not given."""
     found = _measured_if_needed(host, request, find_subject(host, request), progress)
     problem, warnings = _problem(host, request, found)
-    if request.fixed.context_tokens is None:
-        or_less = "" if problem.choices.is_paged else ", or what fits"
-        warnings = (*warnings, f"without --context the engine takes all that the model was trained on{or_less}")
     hardware = _counted(found.hardware, on_gpu=problem.on_gpu)
     complete = found.engine.with_defaults(request.fixed, found.model, found.installation, hardware)
     choices = found.engine.choices(hardware, found.model, found.version, complete)
     problem = replace(problem, fixed=complete, choices=choices)
     require_possible(problem)
     plan = size_explicit(problem)
+    if request.fixed.context_tokens is None:
+        warnings = (*warnings, _by_itself(plan, is_paged=problem.choices.is_paged))
     if problem.choices.is_paged and request.fixed.slots is None:
         plan, said = _as_it_starts(plan)
         warnings = (*warnings, *said)
     return _planned(found, plan, (*warnings, *_outgrows(plan)))
+
+
+def _by_itself(plan: Plan, *, is_paged: bool) -> str:
+    """Which context the engine takes where none is given."""
+    whole = plan.context_tokens_per_slot * (plan.slots if plan.kv_unified else 1)
+    if whole < plan.model.context_tokens_trained:
+        pool = f", {whole:,} in one pool" if plan.kv_unified else ""
+        return f"without --context this version takes {plan.context_tokens_per_slot:,} tokens for each slot{pool}"
+    or_less = "" if is_paged else ", or what fits"
+    return f"without --context the engine takes all that the model was trained on{or_less}"
 
 
 def _as_it_starts(plan: Plan) -> tuple[Plan, tuple[str, ...]]:

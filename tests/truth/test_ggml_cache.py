@@ -39,6 +39,18 @@ SETTINGS = {
         ONE, slots=2, context_tokens_per_slot=4096, flash_attention=False, ubatch_tokens=256
     ),
 }
+# Settings at the ends of what the engine takes: more slots than tokens of a batch, batches that are cut, tiny contexts.
+AT_THE_ENDS = {
+    "physical batch cut": replace(ONE, slots=2, batch_tokens=256, ubatch_tokens=1024),
+    "256 slots": replace(ONE, slots=256, context_tokens_per_slot=300),
+    "256 slots, one pool": replace(ONE, slots=256, context_tokens_per_slot=512, kv_unified=True),
+    "less than a window": replace(ONE, slots=2, context_tokens_per_slot=768, ubatch_tokens=128),
+    "one block": replace(ONE, context_tokens_per_slot=100),
+    "odd share of a pool": replace(ONE, slots=8, context_tokens_per_slot=777, kv_unified=True),
+    "five bits and 16": replace(ONE, slots=3, context_tokens_per_slot=5001, cache_type_k="q5_1", kv_unified=True),
+    "whole windows": replace(ONE, slots=4, context_tokens_per_slot=1024, swa_full=True, kv_unified=True),
+    "one token at a time": replace(ONE, batch_tokens=1, ubatch_tokens=1),
+}
 # Loaded with a copy of the token embeddings that a mapped file does not need (the tensor is asked for twice).
 EMBEDDINGS_TWICE = ("gemma3n", "gemma4")
 
@@ -69,6 +81,13 @@ def test_published_sizes(name: str, settings: GgmlSettings, tmp_path: Path, llam
     if reading.model_mib is not None and model.architecture not in EMBEDDINGS_TWICE:
         host = Placement((HOST,) * model.layers, HOST)
         assert device_weights(model, host, HOST) / MIB == pytest.approx(reading.model_mib, rel=TOLERANCE, abs=1)
+
+
+@pytest.mark.parametrize("settings", AT_THE_ENDS.values(), ids=AT_THE_ENDS)
+@pytest.mark.parametrize("name", ["gemma3-12b", "gpt-oss-20b", "qwen3-8b"])
+def test_settings_at_the_ends(name: str, settings: GgmlSettings, tmp_path: Path, llama_server: tuple[str, ...]) -> None:  # noqa: F811
+    path = tmp_path / "model.gguf"
+    check(read(path, PUBLISHED[name]()), settings, fit_pass(llama_server, path, settings))
 
 
 @pytest.mark.parametrize("case", list(draw(SEED, DRAWN)), ids=lambda case: case.name)

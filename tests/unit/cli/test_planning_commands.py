@@ -94,6 +94,23 @@ def test_size_is_exactly_what_was_asked_for(run: Run, machine: Machine, model: s
     assert host["cache_bytes"] == 12_288 * 8_192
 
 
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("b5600", "4,096 tokens for each slot"),
+        ("b7000", "1,024 tokens for each slot, 4,096 in one pool"),
+        ("b11434", "all that the model was trained on, or what fits"),
+    ],
+)
+def test_size_says_which_context_a_build_takes_by_itself(
+    run: Run, machine: Machine, model: str, version: str, said: str
+) -> None:
+    ran = run("size", "--model", model, "--engine-version", version, "--output", "json")
+    assert any(
+        line.startswith("without --context") and line.endswith(said) for line in ran.envelope["data"]["warnings"]
+    )
+
+
 def test_size_that_does_not_fit_has_code_4_and_all_figures(run: Run, machine: Machine, model: str) -> None:
     words = ("size", "--slots", "200", "--context", "16384", "--model", model, *VERSION)
     ran = run(*words, "--output", "json")
