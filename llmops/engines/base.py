@@ -308,6 +308,10 @@ class Engine(Protocol):
         """The files that make the plan live under systemd; a complete unit where the installation has none."""
         ...
 
+    def options_file(self, plan: Plan, installation: Installation) -> RenderedFile | None:
+        """The planned options as a file that the engine itself reads; None for one that reads none."""
+        ...
+
     def contradictions(
         self, host: Host, plan: Plan, installation: Installation, in_force: InForce
     ) -> tuple[Contradiction, ...]:

@@ -21,23 +21,35 @@ if TYPE_CHECKING:
 
 @click.command("render")
 @click.option("--directory", metavar="DIR", help="Write the files below this directory instead of printing one.")
+@click.option("--options-file", is_flag=True, help="The file that the engine's own --config reads (vLLM: YAML).")
 @click.option("--replan", is_flag=True, help="Compute afresh; do not keep what is in force.")
 @front_options
 @planning_options
 @common_options
 @click.pass_obj
 def command(
-    session: Session, /, *, directory: str | None, replan: bool, front: str | None, listen: str | None, **flags: Any
+    session: Session,
+    /,
+    *,
+    directory: str | None,
+    options_file: bool,
+    replan: bool,
+    front: str | None,
+    listen: str | None,
+    **flags: Any,
 ) -> Result:
     """Print exactly the file that a plan would write.
 
     Several files need --directory, where each is written under its own full path. --front prints the configuration of
-    the front; with --directory its unit is written too.
+    the front; with --directory its unit is written too. --options-file is for a server that is started by hand or in a
+    container: vllm serve --config FILE.
     """
     require_front(front, listen)
+    if options_file and front is not None:
+        raise UsageError("--options-file and --front exclude each other", hint="ask for one of them")
     with reading_host(flags["snapshot"]) as host:
         planned, settings = planned_for(host, flags, session, live=flags["snapshot"] is None, replan=replan)
-        files = _files(planned, front, listen)
+        files = _options_file(planned) if options_file else _files(planned, front, listen)
         data = {**planned_data(planned, settings), "files": file_documents(host, files)}
     if directory is not None:
         _write(directory, files)
@@ -60,6 +72,15 @@ def _files(planned: Planned, front: str | None, listen: str | None) -> tuple[Ren
 
     spec = spec_of(planned.plan, planned.in_force, parse_listen(listen or EXAMPLE_LISTEN))
     return (configuration_file(spec), unit_file(spec))
+
+
+def _options_file(planned: Planned) -> tuple[RenderedFile, ...]:
+    file = planned.engine.options_file(planned.plan, planned.installation)
+    if file is None:
+        raise UsageError(
+            f"{planned.engine.name} reads no file of options", hint="leave --options-file out: its unit holds them"
+        )
+    return (file,)
 
 
 def _target(directory: str, file: RenderedFile) -> str:

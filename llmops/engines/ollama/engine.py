@@ -132,6 +132,10 @@ class Ollama:
         """Our drop-in for its unit; raises Misconfigured where systemd does not manage it, with the words to use."""
         return render_files(plan, installation, in_force)
 
+    def options_file(self, plan: Plan, installation: Installation) -> RenderedFile | None:
+        """None: its words are flags and variables."""
+        return None
+
     def contradictions(
         self, host: Host, plan: Plan, installation: Installation, in_force: InForce
     ) -> tuple[Contradiction, ...]:

@@ -141,6 +141,12 @@ class Vllm:
 
         return render_files(plan, installation, in_force)
 
+    def options_file(self, plan: Plan, installation: Installation) -> RenderedFile | None:
+        """YAML for `vllm serve --config`."""
+        from llmops.engines.vllm.files import config_file
+
+        return config_file(plan, installation)
+
     def contradictions(
         self, host: Host, plan: Plan, installation: Installation, in_force: InForce
     ) -> tuple[Contradiction, ...]:

@@ -16,6 +16,7 @@ from llmops.engines.vllm.observe import VllmInForce
 
 NEW_UNIT = "vllm.service"
 KEY_FILE = "/etc/llmops/vllm-key.env"
+CONFIG_FILE = "/etc/llmops/vllm.yaml"
 # Workers end after the last request; SIGKILL must not come before that.
 STOP_SECONDS = DRAIN_SECONDS + 30
 _UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
@@ -127,7 +128,7 @@ def _cached_repository(plan: Plan) -> PurePosixPath | None:
     return None
 
 
-def config_file(plan: Plan, installation: Installation) -> str:
+def config_file(plan: Plan, installation: Installation) -> RenderedFile:
     """The planned options as YAML for `vllm serve --config`: long names, booleans; true is the flag alone."""
     lines = ["# vllm serve --config FILE: words on the command line win over this file."]
     for setting in arguments(plan, installation.version):
@@ -137,7 +138,7 @@ def config_file(plan: Plan, installation: Installation) -> str:
             lines.append(f"{setting.name.removeprefix('--').removeprefix('no-')}: {_switch(setting.name)}")
         else:
             lines.append(f"{setting.name.removeprefix('--')}: {_yaml(setting.value)}")
-    return "\n".join(lines) + "\n"
+    return RenderedFile(CONFIG_FILE, "\n".join(lines) + "\n")
 
 
 def _switch(name: str) -> str:

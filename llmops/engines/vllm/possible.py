@@ -14,6 +14,7 @@ from llmops.core.problem import Choices, Split
 from llmops.core.version import Version
 from llmops.core.vllm_cards import BFLOAT16, EVERY_FP8_CACHE, FP8_CACHE, why_not_these_cards
 from llmops.engines.vllm.defaults import own_batch, own_cache_type, startable_utilization
+from llmops.engines.vllm.steps import least_batch, require_steps
 
 _MOST_TENSOR_PARALLEL = 64
 # Cards of one machine, at most.
@@ -25,14 +26,17 @@ def choices(hardware: Hardware, model: ModelSpec, version: Version | None, fixed
     require_possible(hardware, model, fixed)
     free_batch = replace(fixed, slots=None, batch_tokens=None)
     share = None if fixed.kv_memory_bytes is not None else startable_utilization(hardware, version)
+    types = _cache_types(hardware, model, version)
+    small = tuple(require_steps(hardware, model, version, fixed, types))
     return Choices(
         gpu_memory_utilization=share,
-        cache_types=_cache_types(hardware, model, version),
+        cache_types=types,
+        least_batch_tokens=least_batch(hardware, model, version, fixed, types),
         most_batch_tokens=own_batch(hardware, model, version, free_batch).tokens,
         splits=splits(hardware, model, fixed),
         larger_splits=_larger(hardware, model, fixed),
         is_paged=True,
-        warnings=tuple(_otherwise(hardware, model, version, fixed, share)),
+        warnings=(*small, *_otherwise(hardware, model, version, fixed, share)),
     )
 
 

@@ -209,3 +209,26 @@ def test_a_cache_of_a_card_that_is_not_described_is_no_machine_without_one(run: 
     words = ("plan", *CARD[:4], "--kv-memory", "8GiB", "--model", directory, "--users", "40", "--workload", "batch")
     found = run(*words, "--output", "json").envelope["data"]["recommendation"]
     assert (found["engine"], found["step"]) == ("vllm", "keep")
+
+
+def test_render_prints_a_unit_or_the_file_for_config(run: Run, directory: str) -> None:
+    unit = run("render", *CARD, "--model", directory)
+    assert unit.exit_code == 0, unit
+    assert f"ExecStart=vllm serve {directory} \\\n" in unit.stdout
+    told = run("render", *CARD, "--model", directory, "--options-file")
+    assert told.stdout.splitlines()[1:3] == [f'model: "{directory}"', "max-model-len: 8192"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--engine", "llama-server", "--options-file"), "llama-server reads no file of options"),
+        (("--engine", "vllm", "--options-file", "--front", "haproxy"), "exclude each other"),
+    ],
+)
+def test_who_has_no_file_of_options(
+    run: Run, machine: Machine, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    ran = run("render", "--model", str(model_file(tmp_path)), "--engine-version", "11434", *words)
+    assert ran.exit_code == 2
+    assert said in ran.stderr

@@ -106,7 +106,7 @@ def test_words_with_special_characters_reach_the_server_as_they_are() -> None:
 
 def test_the_file_for_config_says_what_the_command_line_does() -> None:
     plan = plan_of(enforce_eager=True, prefix_caching=False)
-    text = config_file(plan, installed())
+    text = config_file(plan, installed()).content
     document = YAML(typ="safe").load(text)
     assert document["model"] == MODEL
     assert (document["enforce-eager"], document["enable-prefix-caching"]) == (True, False)
@@ -118,7 +118,7 @@ def test_the_file_for_config_says_what_the_command_line_does() -> None:
 @pytest.mark.parametrize("name", ['a "quoted" name', "yes", "1:2", "# no comment", "ä/ö"])
 def test_any_name_survives_yaml(name: str) -> None:
     plan = plan_of(model=replace(plan_of().model, reference=name))
-    assert YAML(typ="safe").load(config_file(plan, installed()))["model"] == name
+    assert YAML(typ="safe").load(config_file(plan, installed()).content)["model"] == name
 
 
 # Who gets no files
