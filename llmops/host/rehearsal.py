@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath, PurePosixPath
 
 from llmops.core.errors import Unsupported
 from llmops.core.files import Change
-from llmops.core.hardware import GpuReading
-from llmops.host import (
-    ChildProcess,
-    Completed,
-    FileStatus,
-    Host,
-    ListeningSocket,
-    Lock,
-    ProcessInfo,
-    Response,
-    StreamTimings,
-)
+from llmops.host import ChildProcess, Completed, FileStatus, Host, Lock
+from llmops.host.delegating import DelegatingHost
 
 
 @dataclass(frozen=True)
@@ -35,11 +25,11 @@ class _NoLock:
         """Nothing was taken."""
 
 
-class Rehearsal:
+class Rehearsal(DelegatingHost):
     """Wraps a Host. `changes` are the files that differ in the end, `commands` what would have been run, in order."""
 
     def __init__(self, host: Host) -> None:
-        self._host = host
+        super().__init__(host)
         self._noted: dict[str, _Noted | None] = {}
         self._commands: list[tuple[str, ...]] = []
 
@@ -115,76 +105,6 @@ class Rehearsal:
             names = set()
         gone = {name for name, after in here.items() if after is None}
         return tuple(sorted((names | added) - gone))
-
-    def resolve(self, path: PurePath | str) -> str:
-        """What the machine says."""
-        return self._host.resolve(str(path))
-
-    def query(self, argv: Sequence[str], *, timeout_seconds: float = 20.0) -> Completed:
-        """What the machine says."""
-        return self._host.query(argv, timeout_seconds=timeout_seconds)
-
-    def which(self, program: str) -> str | None:
-        """What the machine says."""
-        return self._host.which(program)
-
-    def get(self, url: str, *, timeout_seconds: float = 5.0) -> Response:
-        """What the machine says."""
-        return self._host.get(url, timeout_seconds=timeout_seconds)
-
-    def post(self, url: str, payload: Mapping[str, object], *, timeout_seconds: float = 300.0) -> Response:
-        """What the machine says."""
-        return self._host.post(url, payload, timeout_seconds=timeout_seconds)
-
-    def stream_completion(
-        self, url: str, payload: Mapping[str, object], *, timeout_seconds: float = 300.0
-    ) -> StreamTimings:
-        """What the machine says."""
-        return self._host.stream_completion(url, payload, timeout_seconds=timeout_seconds)
-
-    def gpus(self) -> GpuReading:
-        """What the machine says."""
-        return self._host.gpus()
-
-    def affinity_cpus(self) -> int | None:
-        """What the machine says."""
-        return self._host.affinity_cpus()
-
-    def processes(self) -> tuple[ProcessInfo, ...]:
-        """What the machine says."""
-        return self._host.processes()
-
-    def listening_sockets(self) -> tuple[ListeningSocket, ...]:
-        """What the machine says."""
-        return self._host.listening_sockets()
-
-    def memory_read_seconds(self, buffer_bytes: int, threads: int, passes: int) -> tuple[float, ...]:
-        """What the machine says."""
-        return self._host.memory_read_seconds(buffer_bytes, threads, passes)
-
-    def effective_uid(self) -> int:
-        """What the machine says."""
-        return self._host.effective_uid()
-
-    def environment(self) -> Mapping[str, str]:
-        """What the machine says."""
-        return self._host.environment()
-
-    def now(self) -> float:
-        """What the machine says."""
-        return self._host.now()
-
-    def monotonic(self) -> float:
-        """What the machine says."""
-        return self._host.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        """What the machine says."""
-        self._host.sleep(seconds)
-
-    def together(self, jobs: Sequence[Callable[[], StreamTimings]]) -> tuple[StreamTimings, ...]:
-        """What the machine says."""
-        return self._host.together(jobs)
 
     def _look(self, path: PurePath | str) -> _Noted | None:
         """The noted file, None where nothing was noted; FileNotFoundError where it was removed."""
