@@ -115,14 +115,13 @@ def reasons_against_vllm(found: Circumstances) -> Iterator[str]:
     refused = why_not_these_cards(cards, found.model.quantization_method)
     if refused is not None:
         yield refused
-    short = _too_little_room(found)
-    if short is not None:
-        yield short
     if found.in_flight <= FEW_IN_FLIGHT:
         yield (
             f"{found.in_flight:.1f} requests are really in flight: up to about {FEW_IN_FLIGHT:g} parallel slots of"
             " llama-server or Ollama serve as well"
         )
+    elif short := _too_little_room(found):
+        yield short
 
 
 def _reasons_for_vllm(found: Circumstances) -> Iterator[str]:
@@ -138,8 +137,11 @@ def _reasons_for_vllm(found: Circumstances) -> Iterator[str]:
 
 
 def _too_little_room(found: Circumstances) -> str | None:
-    """What the model and the cache of more than a few requests take, against what vLLM would take of the cards."""
-    requests = max(math.ceil(found.in_flight), math.floor(FEW_IN_FLIGHT) + 1)
+    """A plan for vLLM knows how many it holds; for another engine, what they take against what vLLM may take."""
+    requests = math.ceil(found.in_flight)
+    if found.engine == VLLM:
+        held = f"its cache holds {found.slots} requests of {found.context_tokens:,} tokens at once"
+        return f"{held}, and {requests} are in flight" if found.slots <= FEW_IN_FLIGHT else None
     room = vllm_room_bytes(found.hardware)
     if room is None:
         return None

@@ -82,9 +82,6 @@ def test_a_gguf_file_must_be_had_as_a_checkpoint() -> None:
         ({"hardware": machine(ram_gib=8)}, "a machine of 8.00 GiB without a card"),
         ({"hardware": machine(ram_gib=4)}, "about 2 GiB of it"),
         ({"hardware": machine(card(48, (7, 0)))}, "compute capability 7.0, and vLLM needs 7.5"),
-        ({"hardware": machine(card(16))}, "the cards have no room: about"),
-        ({"hardware": machine(card(48, free_bytes=10 * GIB))}, "vLLM may take 10.00 GiB"),
-        ({"context_tokens": 65_536}, "8 requests of 65,536 tokens"),
         ({"hardware": machine(card(48, (7, 5))), "model": model(quantization_method="mxfp4")}, "MXFP4 needs 8.0"),
         ({"hardware": machine(card(48, None, vendor="intel"))}, "neither from NVIDIA nor from AMD"),
     ],
@@ -98,6 +95,30 @@ def test_where_it_does_not_pay_the_engine_stays_and_a_wish_for_vllm_is_answered(
     asked = recommend(circumstances(**changes, engine="vllm"))
     assert (asked.engine, asked.step, asked.reasons) == ("llama-server", Step.NOT_VLLM, kept.reasons)
     assert "does not pay" in asked.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"hardware": machine(card(16))}, "the cards have no room: about"),
+        ({"hardware": machine(card(48, free_bytes=10 * GIB))}, "vLLM may take 10.00 GiB"),
+        ({"context_tokens": 65_536}, "8 requests of 65,536 tokens"),
+    ],
+)
+def test_without_room_for_those_in_flight_the_engine_stays(changes: dict[str, object], words: str) -> None:
+    (reason,) = recommend(circumstances(**changes)).reasons
+    assert words in reason
+    (few,) = recommend(circumstances(**changes, in_flight=2.0)).reasons
+    assert few.startswith("2.0 requests are really in flight"), "room for many is no question then"
+
+
+def test_a_plan_for_vllm_knows_itself_how_many_it_holds() -> None:
+    held = recommend(circumstances(engine="vllm", hardware=machine(card(16)), slots=4))
+    assert (held.step, held.reasons) == (
+        Step.NOT_VLLM,
+        ("its cache holds 4 requests of 2,048 tokens at once, and 8 are in flight",),
+    )
+    assert recommend(circumstances(engine="vllm", hardware=machine(card(16)), slots=5)).step is Step.KEEP
 
 
 def test_asked_for_and_right() -> None:
