@@ -73,9 +73,9 @@ def flags(model: Path) -> tuple[str, ...]:
 def ours(
     python: Path, model: Path, flags: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[VllmServer]:
-    """A server as planned, drained when it is stopped."""
-    drained = (*flags, "--shutdown-timeout", "60")
-    with serving(python, model, drained, tmp_path_factory.mktemp("ours") / "log") as server:
+    """A server as planned, which lets requests end when it is stopped."""
+    assert value_of(flags, "--shutdown-timeout") > 0
+    with serving(python, model, flags, tmp_path_factory.mktemp("ours") / "log") as server:
         warm_up(HOST, server.url, model=NAME)
         yield server
 
@@ -156,6 +156,7 @@ def test_a_stop_lets_the_running_request_end(ours: VllmServer) -> None:
     assert ours.process.wait(90) == 0
     (answer,) = answers
     assert (answer.error, answer.reply_tokens, answer.finish_reason) == (None, REPLY_TOKENS, "length")
+    assert "mode=drain" in ours.log.read_text(errors="replace")
 
 
 def test_the_engines_own_choice_preempts(default: VllmServer, flags: tuple[str, ...]) -> None:
