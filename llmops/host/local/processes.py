@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from llmops.host import ProcessInfo
 
 PROC = Path("/proc")
+_PARENT = re.compile(rb"^PPid:\s*(\d+)", re.MULTILINE)
+_USER = re.compile(rb"^Uid:\s*(\d+)", re.MULTILINE)  # the real one; the kernel escapes line ends in names
 
 
 def read_processes(proc: Path = PROC) -> tuple[ProcessInfo, ...]:
@@ -23,15 +26,14 @@ def read_process(proc: Path, pid: int) -> ProcessInfo | None:
     status = _bytes(directory / "status")
     if status is None:
         return None
-    fields = dict(line.split(b":", 1) for line in status.splitlines() if b":" in line)
     environment = _bytes(directory / "environ")
     return ProcessInfo(
         pid=pid,
-        parent_pid=_first_number(fields.get(b"PPid")),
+        parent_pid=_number(_PARENT.search(status)),
         executable=_link(directory / "exe"),
         argv=_words(_bytes(directory / "cmdline")),
         environment=None if environment is None else _variables(environment),
-        uid=_first_number(fields.get(b"Uid")),
+        uid=_number(_USER.search(status)),
         control_group=_control_group(_bytes(directory / "cgroup")),
     )
 
@@ -50,8 +52,8 @@ def _link(path: Path) -> str | None:
         return None
 
 
-def _first_number(field: bytes | None) -> int | None:
-    return None if field is None else int(field.split()[0])
+def _number(found: re.Match[bytes] | None) -> int | None:
+    return None if found is None else int(found.group(1))
 
 
 def _words(command_line: bytes | None) -> tuple[str, ...]:
