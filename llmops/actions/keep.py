@@ -152,4 +152,11 @@ def _as_fixed(plan: Plan) -> Fixed:
         gpu_layers=plan.gpu_layers,
         cpu_expert_layers=plan.cpu_expert_layers,
         tensor_split=plan.tensor_split,
+        gpu_memory_utilization=plan.gpu_memory_utilization,
+        kv_memory_bytes=plan.kv_memory_bytes,
+        tensor_parallel=plan.tensor_parallel,
+        pipeline_parallel=plan.pipeline_parallel,
+        nodes=plan.nodes,
+        prefix_caching=plan.prefix_caching,
+        enforce_eager=plan.enforce_eager,
     )

@@ -105,8 +105,10 @@ class Vllm:
         return load_checks(host, in_force)
 
     def served(self, in_force: InForce, installation: Installation) -> Served | None:
-        """Not told: the values of a running server are not read yet."""
-        return None
+        """What runs now in a plan's own terms."""
+        from llmops.engines.vllm.served import served
+
+        return served(in_force)
 
     def with_defaults(self, fixed: Fixed, model: ModelSpec, installation: Installation, hardware: Hardware) -> Fixed:
         """What this version chooses by itself on these cards for all that is not fixed."""

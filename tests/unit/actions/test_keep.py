@@ -194,3 +194,11 @@ def test_only_a_context_that_a_person_chose_is_kept_for_a_new_plan() -> None:
     assert chosen_context_tokens(own, raised) == 16_384, "llmops took it over from the person"
     pool = replace(users_own(context_tokens=4_096, kv_unified=True), request_context_tokens=16_384)
     assert chosen_context_tokens(pool, None) == 16_384
+
+
+def test_what_is_fixed_of_vllm_and_as_applied_is_the_same_request() -> None:
+    plan = replace(applied(), kv_memory_bytes=4 * GIB, tensor_parallel=2, prefix_caching=False)
+    same = Fixed(kv_memory_bytes=4 * GIB, tensor_parallel=2, prefix_caching=False)
+    assert keep_applied(plan, same, machine()) is not None
+    for other in (Fixed(kv_memory_bytes=8 * GIB), Fixed(tensor_parallel=4), Fixed(prefix_caching=True)):
+        assert keep_applied(plan, other, machine()) is None

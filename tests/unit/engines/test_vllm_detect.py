@@ -73,8 +73,7 @@ def test_a_running_server_and_its_model() -> None:
     assert (found.managed_by, found.pid, found.version_text) == ("process", 7, "0.33.0")
     seen = observe(host, found)
     assert (seen.pid, seen.model_path) == (7, "/models/qwen")
-    models = engine_named("vllm").served(seen, found)
-    assert models is None, "values of a running server are not read yet"
+    assert engine_named("vllm").served(seen, found) is None, "it does not answer"
 
 
 def test_a_unit_is_found_with_its_model() -> None:

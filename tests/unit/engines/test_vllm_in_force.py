@@ -141,6 +141,42 @@ def test_a_server_that_tells_nothing_afterwards_is_not_evaluated() -> None:
     assert preemptions.status is CheckStatus.NOT_EVALUATED
 
 
+# In a plan's own terms
+
+
+def test_what_runs_is_told_in_a_plans_terms() -> None:
+    host = VllmHost()
+    host.serves(
+        MODEL, "--max-num-seqs", "4", "--max-num-queued-reqs", "10", "--kv-cache-memory-bytes", "4G", "-tp", "2",
+        "--kv-cache-dtype", "fp8_e4m3", "--gpu-memory-utilization", "0.9", "--no-enable-prefix-caching",
+        "--max-model-len", "8K", "--disable-log-stats",
+    )  # fmt: skip
+    found = VLLM.served(observe(host, RUNNING), RUNNING)
+    assert found is not None
+    values = found.values
+    assert (values.slots, values.context_tokens, values.queue_requests, values.tensor_parallel) == (4, 8_192, 6, 2)
+    assert (values.kv_memory_bytes, values.gpu_memory_utilization) == (4 * 1024**3, 0.9)
+    assert (values.cache_type_k, values.prefix_caching, values.enforce_eager) == ("fp8", False, False)
+    assert found.context_was_chosen
+    assert "--disable-log-stats: requests that are put back" in found.works_against[0]
+
+
+@pytest.mark.parametrize("words", [("--max-model-len", "-1"), ("--max-model-len=auto",), ()])
+def test_a_length_that_it_chose_itself_is_nobodys(words: tuple[str, ...]) -> None:
+    host = VllmHost()
+    host.serves(MODEL, "--max-num-seqs", "4", *words)
+    found = VLLM.served(observe(host, RUNNING), RUNNING)
+    assert found is not None
+    assert not found.context_was_chosen
+
+
+def test_requests_name_the_model_as_the_server_does() -> None:
+    host = VllmHost()
+    host.serves("qwen", "--served-model-name", "qwen")
+    assert VLLM.model_name(plan_of(), observe(host, RUNNING)) == "qwen"
+    assert VLLM.model_name(plan_of(), InForce()) == MODEL
+
+
 # Contradictions of a person's drop-ins
 
 
