@@ -120,7 +120,8 @@ def _overlap(first: RequestTiming, second: RequestTiming) -> tuple[float, float]
 def _verdict(first: RequestTiming, second: RequestTiming, ratio: float) -> tuple[Overlap, str]:
     for request in (first, second):
         if request.error is not None:
-            return Overlap.UNCLEAR, f"a request failed: {request.error}"
+            what = "was refused, the queue is full" if request.rejected else "failed"
+            return Overlap.UNCLEAR, f"a request {what}: {request.error}"
     fewest = min(len(first.token_seconds), len(second.token_seconds))
     if fewest < FEWEST_TOKENS:
         gathered = first.gathers_tokens or second.gathers_tokens

@@ -235,6 +235,8 @@ def test_a_refusal_is_told_from_a_failure_whatever_the_status(stream: StreamTimi
     assert found.error is not None
     result = LoadResult((found,), 1.0)
     assert (len(result.rejected), len(result.failed), result.answered) == (rejected, not rejected, ())
+    words = "a request was refused, the queue is full: " if rejected else "a request failed: "
+    assert judge(timing(0.1, 10, 0.1), timing(0.1, 10, 0.1), found).reason.startswith(words)
 
 
 def test_a_preempted_stream_shows_only_in_its_longest_gap() -> None:

@@ -69,6 +69,24 @@ def test_other_peoples_requests_make_no_fault() -> None:
     assert found.rates is None
 
 
+@pytest.mark.parametrize(("others", "status"), [(0, CheckStatus.FAIL), (5, CheckStatus.NOT_EVALUATED)])
+def test_a_full_queue_is_a_fault_only_where_nobody_else_filled_it(others: int, status: CheckStatus) -> None:
+    class Refusing(Answering):
+        """Takes requests one by one and refuses those that come together."""
+
+        def together(self, jobs: Sequence[Callable[[], StreamTimings]]) -> tuple[StreamTimings, ...]:
+            return tuple(StreamTimings(self.seconds, 503, 0.1, (), 0.1, "HTTP 503: busy") for _ in jobs)
+
+    machine, plan = Refusing(), a_plan()
+    installation = started(machine, ENGINE.launch(plan, installed(), PORT).argv)
+    slots = [{"n_ctx": 8192, "is_processing": number < others} for number in range(5)]
+    machine.answers[f"{URL}/slots"] = Response(200, json.dumps(slots))
+    found = verify(machine, ENGINE, installation, plan, progress=lambda _line: None)
+    checks = {check.name: check for check in found.report.checks}
+    assert checks["two_requests"].status is status
+    assert "was refused, the queue is full" in checks["two_requests"].detail
+
+
 def test_other_people_who_come_during_the_test_make_no_fault() -> None:
     class Visited(Answering):
         """Nobody is there at the begin; with the second test request somebody else's comes too, and stays."""
