@@ -61,7 +61,7 @@ def _read_cached(host: Host, reference: str, caches: Sequence[str] | None) -> Mo
 
     repository = parse_repository(reference)
     if repository is None:
-        raise UsageError(f"{reference!r} is not a model that llmops can read", hint=f"give --model {SUPPORTED}")
+        raise _no_model(reference)
     searched = usual_caches(host) if caches is None else tuple(caches)
     directory = find_snapshot(host, repository, searched)
     if directory is None:
@@ -72,6 +72,19 @@ def _read_cached(host: Host, reference: str, caches: Sequence[str] | None) -> Mo
     from llmops.models.hf_directory import read_hf_directory
 
     return read_hf_directory(host, directory, reference)
+
+
+def _no_model(reference: str) -> UsageError:
+    """The refusal of what names nothing here, with what it looks like."""
+    from llmops.models.hf_cache import parse_repository
+
+    if reference.startswith(("/", "./", "../", "~")):
+        return UsageError(f"{reference!r}: nothing is there", hint=f"check the path; give --model {SUPPORTED}")
+    for site in ("https://huggingface.co/", "https://hf.co/", "huggingface.co/", "hf.co/"):
+        name = "/".join(reference.removeprefix(site).split("/")[:2])
+        if reference.startswith(site) and parse_repository(name) is not None:
+            return UsageError(f"{reference!r} is an address, not a model on this machine", hint=f"give --model {name}")
+    return UsageError(f"{reference!r} is not a model that llmops can read", hint=f"give --model {SUPPORTED}")
 
 
 def stores_for(host: Host, reference: str) -> tuple[str, ...]:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from llmops.core.model import ModelSpec
 from llmops.models.gguf_reader import unreadable
 from llmops.models.hf_config import read_config
-from llmops.models.hf_context import context_tokens
+from llmops.models.hf_context import context_notes, context_tokens
 from llmops.models.hf_defaults import language_facts
 from llmops.models.hf_encoder import encoder_shape
 from llmops.models.hf_families import layers_of
 from llmops.models.hf_files import CONFIG, MOST_NAMED, SUFFIX, ModelDirectory
 from llmops.models.hf_parameters_experts import expert_length, experts
-from llmops.models.hf_quantization import quantization_of
+from llmops.models.hf_quantization import FOREIGN, quantization_of
 from llmops.models.hf_stored import Stored, stored_tensors
 from llmops.models.hf_tensors import HfWeights, PackedBits, Shape, weigh_kinds
 from llmops.models.hf_tokenizer import has_chat_template
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 MOST_PACKED = 8_192  # the largest models have 3,000, of every layer's matrices
 # What config.json calls the types of safetensors; where both weigh the same, the first.
+_SAID_TYPES = {
+    **{name: name for name in ("bfloat16", "float16", "float32")},
+    "half": "float16",
+    "float": "float32",
+}
 DATA_TYPES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
 
 
@@ -68,7 +73,9 @@ def _read(directory: ModelDirectory, reference: str) -> ModelSpec:
     layers = layers_of(whole)
     stored = stored_tensors(directory)
     quantization = quantization_of(whole, _separate(directory))
-    notes = layers.notes
+    notes = (*layers.notes, *context_notes(facts, layers))
+    if quantization is not None and quantization.method in FOREIGN:
+        notes += (f"its weights are in the form of {quantization.method}, which neither vLLM nor llama.cpp loads",)
     if stored.paths:
         bits = _packed_bits(directory.path, quantization)
         weights = weigh_kinds(stored.headers.kinds(), Shape(layers.count, *experts(facts)), bits)
@@ -161,9 +168,9 @@ def _feed_forward_length(facts: ConfigFacts, layers: int) -> int:
 
 def _data_type(facts: ConfigFacts, weights: HfWeights) -> str:
     """The type that the model computes in: as config.json says, else that of most of its unquantised weights."""
-    said = facts.text("dtype")
-    if said is not None:
-        return said.removeprefix("torch.")
+    said = (facts.text("dtype") or "").removeprefix("torch.")
+    if said in _SAID_TYPES:
+        return _SAID_TYPES[said]
     sizes = dict.fromkeys(DATA_TYPES, 0)
     for group in weights.groups:
         if group.storage_type in sizes:
@@ -192,4 +199,13 @@ def _require_model(directory: ModelDirectory) -> None:
     if directory.has("adapter_config.json") and not directory.has(CONFIG):
         raise unreadable(directory.path, "holds an adapter (LoRA), not a model", "name the model that it belongs to")
     if not directory.has(CONFIG):
-        raise unreadable(directory.path, f"is not a model: it holds no {CONFIG}", directory.download_hint())
+        raise unreadable(directory.path, f"is not a model: it holds no {CONFIG}", _instead(directory))
+
+
+def _instead(directory: ModelDirectory) -> str:
+    """What to do about a directory without a config.json, by what else it holds."""
+    if directory.has("params.json"):
+        return f"it has Mistral's own form (params.json), which is not read: get the {CONFIG} of the model too"
+    if "snapshots" in directory.names and "refs" in directory.names:
+        return "it is a repository in a cache: name the model as on the hub, org/name, or one of its snapshots"
+    return directory.download_hint()

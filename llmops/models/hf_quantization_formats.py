@@ -85,6 +85,23 @@ def bitsandbytes(part: ConfigFacts) -> Quantization:
     return Quantization("bitsandbytes", f"bitsandbytes {scheme.bits}-bit", (Rule(ALL, scheme),), skipped(part))
 
 
+def affine(part: ConfigFacts) -> Quantization:
+    """MLX: every matrix, the vocabulary's too, with a 16-bit scale and offset for each group of a row."""
+    bits = part.integer("bits", least=1)
+    if bits not in {2, 3, 4, 5, 6, 8}:
+        raise part.wrong("bits", bits)
+    scheme = Scheme(bits, "U32", 1, part.integer("group_size", least=1), 4, is_packed=True)
+    rules: list[Rule] = []
+    for name in _few(part, "quantization", part):
+        other = part.part(name)
+        if other is not None:
+            width = other.integer("bits", bits, least=1)
+            own = Scheme(width, "U32", 1, other.integer("group_size", scheme.block_columns, least=1), 4, is_packed=True)
+            rules.append(Rule(patterns(part, "quantization", (name,)), own))
+    roles = QUANTISED_ROLES | {"output", "embedding"}
+    return Quantization("mlx", f"mlx {bits}-bit", (*rules, Rule(ALL, scheme)), roles=roles)
+
+
 def mxfp4(part: ConfigFacts) -> Quantization:
     """gpt-oss: only the experts, in blocks of 32 weights with a one-byte scale."""
     experts = frozenset({"experts"})

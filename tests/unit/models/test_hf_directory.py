@@ -199,13 +199,39 @@ def test_a_quantisation_in_a_file_of_its_own(tmp_path: Path) -> None:
     ("scaling", "tokens"),
     [
         ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}, 16384),
-        ({"type": "yarn", "factor": 2, "original_max_position_embeddings": 1024}, 4096),
-        ({"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 4096}, 4096),
-        (None, 4096),
+        ({"type": "yarn", "factor": 2, "original_max_position_embeddings": 1024}, 0),
+        ({"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 4096}, 0),
+        (None, 0),
     ],
 )
-def test_stretched_contexts(tmp_path: Path, scaling: object, tokens: int) -> None:
-    assert read(write_model(tmp_path / "m", {}, rope_scaling=scaling)).context_tokens_trained == tokens
+def test_stretched_contexts_are_noted_and_not_promised(tmp_path: Path, scaling: object, tokens: int) -> None:
+    spec = read(write_model(tmp_path / "m", rope_scaling=scaling))
+    assert spec.context_tokens_trained == 4096
+    assert [f"stretched to {tokens} tokens" in note for note in spec.notes] == [True] * bool(tokens)
+
+
+def test_a_context_that_is_not_said_is_the_one_that_the_engine_assumes(tmp_path: Path) -> None:
+    spec = read(write_model(tmp_path / "m", max_position_embeddings=...))
+    assert spec.context_tokens_trained == 2048
+    assert "2048 tokens are assumed" in spec.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [("half", "float16"), ("torch.float16", "float16"), ("auto", "bfloat16"), ("float8_e4m3fn", "bfloat16")],
+)
+def test_the_type_is_one_that_engines_compute_in(tmp_path: Path, said: str, expected: str) -> None:
+    assert read(write_model(tmp_path / "m", torch_dtype=said)).data_type == expected
+
+
+def test_mistrals_own_form_and_a_repository_of_a_cache_are_named(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "params.json").write_text("{}")
+    put_in_cache(tmp_path / "hub", write_model(tmp_path / "m"))
+    for path, said in ((tmp_path / "own", "params.json"), (tmp_path / "hub" / "models--org--name", "org/name")):
+        with pytest.raises(UnreadableInput) as refused:
+            read(path)
+        assert said in (refused.value.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -281,6 +307,12 @@ def test_a_file_of_more_values_than_any_model_has_is_refused(tmp_path: Path) -> 
     path = write_model(tmp_path / "m", eos_token_id=list(range(140_000)))
     assert "140" in refusal(path)
     assert "values" in refusal(path)
+
+
+def test_weights_that_no_engine_loads_are_named(tmp_path: Path) -> None:
+    spec = read(write_model(tmp_path / "m", {}, quantization={"bits": 4, "group_size": 64}))
+    assert spec.quantization == "mlx 4-bit"
+    assert spec.notes[0] == "its weights are in the form of mlx, which neither vLLM nor llama.cpp loads"
 
 
 def test_weights_of_another_form_are_named(tmp_path: Path) -> None:

@@ -72,6 +72,9 @@ ELEMENTS = 512 * 1024
             ELEMENTS // 2 + 512 * 16 + 512 * 16 // 64,
         ),
         ({"quant_method": "bitsandbytes", "load_in_8bit": True}, ELEMENTS + 512 * 4),
+        ({"load_in_4bit": True}, ELEMENTS // 2 + 512 * 16 * 4),
+        ({"quant_method": "gptq_marlin", "bits": 4, "group_size": 128}, ELEMENTS // 2 + 512 * 8 * 5 // 2),
+        ({"quant_method": "modelopt_mxfp8", "quant_algo": "MXFP8"}, ELEMENTS + 512 * 32),
         ({"quant_method": "bitnet"}, ELEMENTS // 4 + 2),
         ({"quant_method": "modelopt", "quant_algo": "FP8"}, ELEMENTS + 4),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, ELEMENTS // 2 + 512 * 64),
@@ -273,6 +276,7 @@ def test_an_encoder_of_an_unknown_kind_is_estimated_and_named() -> None:
     "configuration",
     [
         {"quant_method": "awq", "bits": 5},
+        {"bits": 7, "group_size": 64},
         {"quant_method": "awq", "bits": 4, "group_size": 0},
         {"quant_method": "gptq", "bits": 4, "group_size": "wide"},
         {"quant_method": "gptq", "bits": 4, "group_size": []},
@@ -371,3 +375,15 @@ def test_one_scheme_for_each_module_reaches_experts_and_mixers_by_the_names_of_t
     expert = Weight("model.layers.1.mixer.experts.*.up_proj", "experts", 512, 1024, 8, 2, 1)
     assert stored(found, expert) == ELEMENTS // 2 + 512 * 64
     assert stored(found, Weight("model.layers.1.mixer.q_proj", "attention", 512, 1024, layer=1)) is None
+
+
+@pytest.mark.parametrize("key", ["quantization", "quantization_config"])
+def test_mlx_quantises_the_vocabulary_too(key: str) -> None:
+    said = {"bits": 4, "group_size": 64, "model.layers.1.mlp.down_proj": {"bits": 8}}
+    found = quantization_of(ConfigFacts("/m/config.json", {**LLAMA, key: said}))
+    assert found is not None
+    assert (found.method, found.label) == ("mlx", "mlx 4-bit")
+    assert stored(found, DOWN) == ELEMENTS + 512 * 16 * 4
+    assert stored(found, QUERY) == 512 * 512 // 2 + 512 * 8 * 4
+    assert stored(found, HEAD) == stored(found, TABLE) == 1000 * 512 // 2 + 1000 * 8 * 4
+    assert stored(found, ROUTER) is None

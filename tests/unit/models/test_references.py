@@ -32,6 +32,19 @@ def test_references_that_name_nothing(reference: str) -> None:
     assert ".gguf" in (refused.value.hint or "")
 
 
+def test_a_path_to_nothing_is_said_to_be_one() -> None:
+    for reference in ("/srv/models/absent", "./absent", "~/absent"):
+        with pytest.raises(UsageError, match="nothing is there"):
+            read_model(HOST, reference)
+
+
+@pytest.mark.parametrize("address", ["https://huggingface.co/org/name", "hf.co/org/name/tree/main"])
+def test_an_address_is_answered_with_the_name(address: str) -> None:
+    with pytest.raises(UsageError, match="is an address") as refused:
+        read_model(HOST, address)
+    assert refused.value.hint == "give --model org/name"
+
+
 def test_a_directory(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput, match=r"is not a model: it holds no config\.json"):
         read_model(HOST, str(tmp_path))
