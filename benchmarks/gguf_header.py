@@ -5,7 +5,8 @@
 Makes a file of about 5 GB (its weights are a hole, so it takes about 10 MB of disk) with 150,000 tokens, their scores
 and types and 300,000 merges, and starts a process for each reading, the three kinds in turn. The other reader is
 measured where its package is installed: `pip install gguf`, or GGUF_PYTHON=path/to/python of an environment that has
-it. "Beyond" is beyond the interpreter's own start, measured as `python -c pass`. Exit code 1 above the limit.
+it. "Beyond" is beyond the interpreter's own start, measured as `python -c pass` in the same run; the least processor
+time is judged, which other load disturbs least. Exit code 1 above the limit.
 """
 
 from __future__ import annotations
@@ -76,6 +77,12 @@ def run(argv: list[str]) -> tuple[Run, str]:
     return Run(time.perf_counter() - began, usage.ru_utime + usage.ru_stime), output.strip()
 
 
+def as_installed(directory: str) -> None:
+    """Let every module be compiled once, in the round that warms the caches, as it is after an installation."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(Path(directory) / "compiled")
+
+
 def has_gguf(python: str) -> bool:
     return subprocess.run([python, "-c", "import gguf"], capture_output=True, check=False).returncode == 0
 
@@ -92,21 +99,33 @@ def measure(commands: dict[str, list[str]], runs: int, slow_runs: int) -> dict[s
     return times
 
 
-def report(times: dict[str, list[Run]]) -> bool:
-    walls = {name: statistics.median(one.wall_seconds for one in runs) for name, runs in times.items()}
-    cpus = {name: statistics.median(one.cpu_seconds for one in runs) for name, runs in times.items()}
-    print(f"\n{'median of':<16}{'runs':>5}{'wall ms':>10}{'beyond':>10}{'x bare':>8}{'cpu ms':>10}{'beyond':>10}")
+def least_cpu_ms(runs: list[Run]) -> float:
+    """The least processor time of several runs: other load of the machine only ever adds."""
+    return min(one.cpu_seconds for one in runs) * 1e3
+
+
+def print_table(times: dict[str, list[Run]]) -> None:
+    """Wall time, and the least processor time: by itself, beyond the bare interpreter, as a multiple of it."""
+    print(f"\n{'':<24}{'runs':>5}{'median wall ms':>16}{'least cpu ms':>14}{'beyond':>8}{'x bare':>8}")
+    bare = least_cpu_ms(times[BARE])
     for name, runs in times.items():
-        wall, cpu = walls[name] * 1e3, cpus[name] * 1e3
-        beyond = (wall - walls[BARE] * 1e3, cpu - cpus[BARE] * 1e3)
-        ratio = walls[name] / walls[BARE]
-        print(f"{name:<16}{len(runs):>5}{wall:>10.1f}{beyond[0]:>10.1f}{ratio:>8.1f}{cpu:>10.1f}{beyond[1]:>10.1f}")
-    ours = walls[OURS_NAME] - walls[BARE]
-    if THEIRS_NAME in times:
-        print(f"\n{THEIRS_NAME} / {OURS_NAME}, wall beyond the start: {(walls[THEIRS_NAME] - walls[BARE]) / ours:.0f}")
-    print(f"llmops, wall beyond the interpreter's start: {ours * 1e3:.0f} ms, limit {LIMIT_SECONDS * 1e3:.0f} ms")
+        wall, cpu = statistics.median(one.wall_seconds for one in runs) * 1e3, least_cpu_ms(runs)
+        print(f"{name:<24}{len(runs):>5}{wall:>16.1f}{cpu:>14.1f}{cpu - bare:>8.1f}{cpu / bare:>8.1f}")
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
-    return ours < LIMIT_SECONDS
+
+
+def beyond_ms(times: dict[str, list[Run]], name: str) -> float:
+    """Processor time beyond the interpreter's own start."""
+    return least_cpu_ms(times[name]) - least_cpu_ms(times[BARE])
+
+
+def report(times: dict[str, list[Run]]) -> bool:
+    print_table(times)
+    ours = beyond_ms(times, OURS_NAME)
+    if THEIRS_NAME in times:
+        print(f"{THEIRS_NAME} / {OURS_NAME}, beyond the start: {beyond_ms(times, THEIRS_NAME) / ours:.0f}")
+    print(f"llmops beyond the interpreter's start: {ours:.0f} ms, limit {LIMIT_SECONDS * 1e3:.0f} ms")
+    return ours < LIMIT_SECONDS * 1e3
 
 
 def main() -> int:
@@ -117,6 +136,7 @@ def main() -> int:
     options = parser.parse_args()
     other = os.environ.get("GGUF_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory() as directory:
+        as_installed(directory)
         model = options.model.resolve() if options.model else make_large_file(Path(directory))
         size = model.stat()
         print(f"{model.name}: {size.st_size / 1e9:.2f} GB, {size.st_blocks * 512 / 1e6:.1f} MB of disk")
