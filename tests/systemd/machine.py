@@ -43,7 +43,7 @@ class Ran:
 
 @dataclass
 class Machine:
-    """A container with its own copy of the disk; `model` is the model's path inside."""
+    """A container with its own copy of the disk; `model` is the model's path inside, `shown` are at the same path."""
 
     name: str
     directory: Path
@@ -52,6 +52,7 @@ class Machine:
     models: Path
     model: str
     engine_directory: str = ENGINE_DIRECTORY
+    shown: Sequence[Path] = ()
     process: subprocess.Popen[bytes] | None = None
     leader: int = 0
     groups: list[Path] = field(default_factory=list)
@@ -86,7 +87,7 @@ class Machine:
             "systemd-nspawn", "--quiet", f"--directory={self.root}", "--boot", f"--machine={self.name}",
             "--register=no", "--private-network", "--console=pipe", "--link-journal=no", "--resolv-conf=off",
             "--timezone=off", f"--bind-ro={self.engine}:{self.engine_directory}",
-            f"--bind-ro={self.models}:{MODEL_DIRECTORY}",
+            f"--bind-ro={self.models}:{MODEL_DIRECTORY}", *(f"--bind-ro={path}" for path in self.shown),
         ]  # fmt: skip
         if not Path("/run/systemd/system").is_dir():
             words.append("--keep-unit")  # no systemd outside that could give the container a unit of its own
