@@ -90,8 +90,10 @@ def _batch_reason(problem: Problem, plan: Plan) -> Reason:
         formula = "the engine's own large batch: the first token comes sooner, running streams wait longer for a step"
     if fixed.batch_tokens is not None:
         formula = GIVEN
-    elif batch_tokens(prefill, policy, fixed, plan.slots, choices.most_batch_tokens)[0] != plan.batch_tokens:
+    elif batch_tokens(prefill, policy, fixed, plan.slots, choices.batch_limits)[0] != plan.batch_tokens:
         formula += "; kept from an earlier plan"
+    elif plan.batch_tokens == choices.least_batch_tokens > 1:
+        formula += "; no less than the server needs to start"
     return Reason(
         "batch_tokens",
         str(plan.batch_tokens),

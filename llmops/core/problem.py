@@ -32,6 +32,7 @@ class Choices:
 
     `cache_types` are those to try, in order (None: the policy's), `splits` too, the fewest cards first;
     `larger_splits` need more cards than there are. `most_batch_tokens` is the engine's own large batch,
+    `least_batch_tokens` what a step must hold for the server to start,
     `gpu_memory_utilization` the share of a card that an engine takes which always takes one. `is_paged`: all requests
     take blocks of one pool that is there from the start; more of them than it holds are interrupted, not refused.
     `splits_with_host`: it can be told which layers or experts stay with the processor; `spills_by_itself`: it leaves
@@ -40,6 +41,7 @@ class Choices:
 
     cache_types: tuple[str, ...] | None = None
     most_batch_tokens: int = MOST_BATCH_TOKENS
+    least_batch_tokens: int = 1
     gpu_memory_utilization: float | None = None
     splits: tuple[Split, ...] = (Split(),)
     larger_splits: tuple[Split, ...] = ()
@@ -47,6 +49,11 @@ class Choices:
     splits_with_host: bool = False
     spills_by_itself: bool = False
     warnings: tuple[str, ...] = ()
+
+    @property
+    def batch_limits(self) -> tuple[int, int]:
+        """Least and most tokens of a step."""
+        return self.least_batch_tokens, self.most_batch_tokens
 
 
 @dataclass(frozen=True)

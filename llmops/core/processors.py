@@ -44,24 +44,29 @@ def waits_passively(cpu: Cpu, threads: int | None, layers: int, step_seconds: fl
 
 
 def batch_tokens(
-    prefill_tokens_per_second: float, policy: Policy, fixed: Fixed, slots: int, most: int = MOST_BATCH_TOKENS
+    prefill_tokens_per_second: float,
+    policy: Policy,
+    fixed: Fixed,
+    slots: int,
+    limits: tuple[int, int] = (1, MOST_BATCH_TOKENS),
 ) -> tuple[int, int]:
-    """Logical and physical batch; `most` is the engine's own large one.
+    """Logical and physical batch; `limits` are the least with which the engine starts, and its own large one.
 
     Running streams stand still for one batch of somebody else's prompt, so `itl` bounds it by the longest gap:
     the largest power of two <= rate x gap. `ttft` keeps the engine's large batch. A batch holds a token per slot, and
     at least the physical batch where that one was given.
     """
+    least, most = limits
     if fixed.batch_tokens is not None:
         batch = fixed.batch_tokens
     elif policy.protect == "ttft":
-        batch = max(most, fixed.ubatch_tokens or 0, slots)
+        batch = max(most, fixed.ubatch_tokens or 0, slots, least)
     else:
         within_gap = _power_of_two_at_most(prefill_tokens_per_second * policy.max_gap_seconds)
         batch = max(LEAST_BATCH_TOKENS, min(most, within_gap))
         while batch < slots:
             batch *= 2
-        batch = max(batch, fixed.ubatch_tokens or 0)
+        batch = max(batch, fixed.ubatch_tokens or 0, least)
     return batch, min(batch, fixed.ubatch_tokens or MOST_UBATCH_TOKENS)
 
 

@@ -161,7 +161,7 @@ def _padded(tokens: int) -> int:
 def _shape(problem: Problem, slots: int, context_tokens: int) -> Shape:
     fixed, policy, choices = problem.fixed, problem.policy, problem.choices
     prefill = problem.rates.likely.prefill_tokens_per_second
-    batch, ubatch = batch_tokens(prefill, policy, fixed, slots, choices.most_batch_tokens)
+    batch, ubatch = batch_tokens(prefill, policy, fixed, slots, choices.batch_limits)
     cache_type = problem.cache_types[0]
     return Shape(
         slots=slots,

@@ -29,6 +29,9 @@ RUNS = CardRule(
     "vLLM", (7, 5), "serve it with llama-server", "vllm 0.33.0, docs/getting_started/installation/gpu.cuda.inc.md"
 )
 BFLOAT16 = CardRule("bfloat16", (8, 0), "--dtype half", "vllm 0.33.0, vllm/platforms/cuda.py: check_if_supports_dtype")
+# Families that the server refuses in float16; in float32 they would take twice the memory.
+# vllm 0.33.0, vllm/config/model.py: _FLOAT16_NOT_SUPPORTED_MODELS
+NO_FLOAT16 = ("gemma2", "gemma3", "gemma3_text", "glm4", "plamo2")
 # Below it no attention of vLLM takes a cache in 8 bits; from the second rule on all that a plan may choose do.
 FP8_CACHE = CardRule(
     "a cache in fp8", (8, 0), "leave --cache-type fp8 out", "vllm 0.33.0, vllm/v1/attention/backends/flashinfer.py"

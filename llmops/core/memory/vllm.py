@@ -116,8 +116,8 @@ def _processor_budget(hardware: Hardware, model: ModelSpec, settings: VllmSettin
         total_bytes=total,
         available_bytes=usable,
         weights_bytes=weights[1],
-        # What the engine allocates at once, whatever is used of it; tokens are those of the low end.
-        cache_bytes=max(high, 0 if figures.starts else figures.needed_bytes * ranks),
+        # All that is allocated at once, beside the other parts at their high ends: together they are the share.
+        cache_bytes=max(low, 0 if figures.starts else figures.needed_bytes * ranks),
         compute_bytes=step,
         runtime_bytes=runtime[1],
         reserve_bytes=host_reserve_bytes(hardware.memory),

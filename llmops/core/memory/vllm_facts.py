@@ -161,6 +161,21 @@ BLOCK_WITHIN_STEP = Timeline(
         Since(_at(0, 27, 0), value=False, source="vllm/config/vllm.py: no such check"),
     )
 )
+# Whether a step must hold a whole input, by device, where tokens of a picture look at those behind them.
+WHOLE_INPUTS = {
+    "cuda": Timeline(
+        (
+            Since(FIRST, value=False, source="vllm/platforms/cuda.py: no such rule"),
+            Since(_at(0, 13, 0), value=True, source="vllm/platforms/cuda.py: Forcing --disable_chunked_mm_input"),
+        )
+    ),
+    "rocm": Timeline(
+        (
+            Since(FIRST, value=False, source="vllm/platforms/rocm.py: no such rule"),
+            Since(_at(0, 30, 0), value=True, source="vllm/platforms/rocm.py: Forcing --disable_chunked_mm_input"),
+        )
+    ),
+}
 # Kinds of states that keep one more block, for a checkpoint within a prefill, when prefixes are cached.
 CHECKPOINT_STATE_KINDS: Timeline[tuple[str, ...]] = Timeline(
     (

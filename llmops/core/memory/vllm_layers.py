@@ -196,7 +196,8 @@ def _state_blocks(layer: StateLayer, model: ModelSpec, settings: VllmSettings) -
     if not caches_prefixes(model, settings):
         return 1 + settings.draft_tokens
     if layer.kind in CHUNKED_STATE_KINDS.at(settings.version):
-        raise _unruled(f"prefix caching of {layer.kind} states in vLLM {settings.version}", "switch prefix caching off")
+        what = f"prefix caching of {layer.kind} states in vLLM {settings.version}"
+        raise _unruled(what, "--no-enable-prefix-caching plans without it")
     return 2 + settings.draft_tokens + (1 if layer.kind in CHECKPOINT_STATE_KINDS.at(settings.version) else 0)
 
 

@@ -39,6 +39,7 @@ CACHE_TYPE_WORDS: Timeline[dict[str, str]] = Timeline(
     )
 )
 NEWEST_KNOWN = Version((0, 33, 0))
+OLDEST_KNOWN = Version((0, 8, 5))
 
 
 def arguments(plan: Plan, version: Version | None) -> tuple[Setting, ...]:
@@ -123,4 +124,6 @@ def warnings(plan: Plan, installation: Installation) -> tuple[str, ...]:
         )
     if version is not None and version > NEWEST_KNOWN:
         lines.append(f"vLLM {version} is newer than all that llmops knows: planned by the rules of {NEWEST_KNOWN}")
+    if version is not None and version < OLDEST_KNOWN:
+        lines.append(f"vLLM {version} is older than all that llmops knows: planned by the rules of {OLDEST_KNOWN}")
     return tuple(lines)

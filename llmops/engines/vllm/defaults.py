@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from llmops.core.hardware import Gpu, Hardware
+from llmops.core.hardware import Gpu, Hardware, Memory
+from llmops.core.memory.ggml_runtime import host_reserve_bytes
+from llmops.core.memory.vllm import SERVER_BYTES
 from llmops.core.memory.vllm_defaults import Batch, CardFacts, batch
 from llmops.core.memory.vllm_facts import AUTO_CACHE_FOLLOWS_CHECKPOINT, UTILIZATION
 from llmops.core.memory.vllm_settings import VllmSettings
@@ -83,12 +85,19 @@ def own_cache_type(model: ModelSpec, version: Version | None) -> str:
 def startable_utilization(hardware: Hardware, version: Version | None) -> float:
     """The version's own share of each card, else of the host, or less where so much is not free.
 
-    The server refuses to start then: request_memory of vllm/v1/worker/utils.py, cpu_worker.py.
+    The server refuses to start then: request_memory of vllm/v1/worker/utils.py, cpu_worker.py. Without cards the share
+    is the worker's alone: the other processes need room beside it.
     """
     share = UTILIZATION.at(version)
-    rooms = [(gpu.usable_bytes, gpu.total_bytes) for gpu in hardware.gpus]
-    for usable, total in rooms or [(hardware.memory.usable_bytes, hardware.memory.total_bytes)]:
+    memory = hardware.memory
+    rooms = [(gpu.usable_bytes, gpu.total_bytes, OPENING_BYTES) for gpu in hardware.gpus]
+    for usable, total, kept in rooms or [(memory.usable_bytes, memory.total_bytes, _beside_worker(memory))]:
         if total and usable is not None:
-            free = max(0, usable - OPENING_BYTES) / total
+            free = max(0, usable - kept) / total
             share = min(share, max(0.01, int(free * 100) / 100))
     return share
+
+
+def _beside_worker(memory: Memory) -> int:
+    """What a server without cards takes beside the share of its worker, and what the host keeps for itself."""
+    return SERVER_BYTES[1] + host_reserve_bytes(memory)

@@ -12,7 +12,7 @@ from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed
 from llmops.core.problem import Choices, Split
 from llmops.core.version import Version
-from llmops.core.vllm_cards import BFLOAT16, EVERY_FP8_CACHE, FP8_CACHE, why_not_these_cards
+from llmops.core.vllm_cards import BFLOAT16, EVERY_FP8_CACHE, FP8_CACHE, NO_FLOAT16, why_not_these_cards
 from llmops.engines.vllm.defaults import own_batch, own_cache_type, startable_utilization
 from llmops.engines.vllm.steps import least_batch, require_steps
 
@@ -46,7 +46,8 @@ def _otherwise(
     """What a plan chooses otherwise than the server would by itself, since it would not start."""
     own = UTILIZATION.at(version)
     if share is not None and share < own and fixed.gpu_memory_utilization is None:
-        yield f"the server may take {share:g} of the memory instead of {own:g}: other programs hold the rest"
+        holder = "other programs hold" if hardware.gpus else "its other processes and the host need"
+        yield f"the server may take {share:g} of the memory instead of {own:g}: {holder} the rest"
     if own_cache_type(model, version) == "bf16" and old_cards(hardware) and fixed.cache_type_k is None:
         yield "these cards cannot compute in bfloat16: the server is told float16"
 
@@ -63,6 +64,12 @@ def require_possible(hardware: Hardware, model: ModelSpec, fixed: Fixed) -> None
             f"{model.reference} has {model.layers} layers, fewer than --pipeline-parallel {pipeline}",
             hint="ask for at most one stage per layer",
         )
+    if (fixed.context_tokens or 0) > model.context_tokens_trained:
+        raise UsageError(
+            f"--context {fixed.context_tokens} is more than the {model.context_tokens_trained} tokens that"
+            f" {model.reference} was trained on",
+            hint=f"ask for at most {model.context_tokens_trained}, or take another model",
+        )
     cards = len(hardware.gpus) * nodes
     if cards and tensor * pipeline > cards:
         raise UsageError(
@@ -78,6 +85,11 @@ def require_possible(hardware: Hardware, model: ModelSpec, fixed: Fixed) -> None
     refused = why_not_these_cards(hardware.gpus, model.quantization_method)
     if refused is not None:
         raise UsageError(f"vLLM would not start: {refused}", hint="plan with --engine llama-server")
+    if old_cards(hardware) and model.architecture in NO_FLOAT16:
+        raise UsageError(
+            f"vLLM would not start: {model.architecture} cannot compute in float16, nor these cards in bfloat16",
+            hint="plan with --engine llama-server",
+        )
     for gpu in hardware.gpus:
         _require_type(gpu, fixed.cache_type_k)
 

@@ -8,7 +8,7 @@ import pytest
 
 from llmops.core.errors import Unsupported, UsageError
 from llmops.core.hardware import Gpu, Hardware
-from llmops.core.model import AttentionLayer, ModelSpec
+from llmops.core.model import AttentionLayer, EncoderShape, ModelSpec, StateLayer
 from llmops.core.overrides import GIVEN
 from llmops.core.plan import Fixed, Plan, Policy
 from llmops.core.problem import Problem, Split
@@ -222,6 +222,7 @@ def test_divisions_that_the_heads_allow() -> None:
         (Fixed(pipeline_parallel=40), "36 layers"),
         (Fixed(tensor_parallel=4), "more than the 2 cards"),
         (Fixed(batch_tokens=64, slots=128), "less than --slots 128"),
+        (Fixed(context_tokens=1_000_000), "was trained on"),
     ],
 )
 def test_what_it_would_refuse_at_its_start(fixed: Fixed, said: str) -> None:
@@ -268,6 +269,64 @@ def test_the_share_is_lowered_to_what_is_free() -> None:
     assert any("0.81 of the memory instead of 0.92" in line for line in chosen.warnings)
     assert VLLM.choices(hardware, model(), None, Fixed()).gpu_memory_utilization == 0.92
     assert VLLM.choices(hardware, model(), None, Fixed()).warnings == ()
+
+
+def test_without_cards_the_share_leaves_room_for_its_other_processes() -> None:
+    chosen = VLLM.choices(cpu_host(8 * GIB, cores=4), model(), Version.parse("0.32.0"), Fixed())
+    assert chosen.gpu_memory_utilization is not None
+    assert 0.7 < chosen.gpu_memory_utilization < 0.8
+    assert any("its other processes and the host need the rest" in line for line in chosen.warnings)
+
+
+@pytest.mark.parametrize("architecture", ["gemma2", "gemma3", "glm4"])
+def test_families_that_refuse_float16_do_not_start_on_cards_without_bfloat16(architecture: str) -> None:
+    with pytest.raises(UsageError, match="cannot compute in float16, nor these cards in bfloat16"):
+        VLLM.choices(cards(16, capability=(7, 5)), model(architecture=architecture), None, Fixed())
+
+
+# Steps that are large enough to start
+
+HYBRID = model(
+    state_layers=(StateLayer("gated_delta", 24_576, 524_288),) * 3, attention_layers=(AttentionLayer(4, 256, 256),)
+)
+PICTURES = model(encoder=EncoderShape(1152, 4304, 9, 2496, whole_tokens=2496))
+
+
+@pytest.mark.parametrize(
+    ("version", "prefixes", "least"),
+    [("0.16.0", True, 1), ("0.20.0", None, 1), ("0.20.0", True, 272), ("0.26.0", None, 272), ("0.27.0", None, 1)],
+)
+def test_a_step_holds_a_block_of_a_model_with_states(version: str, prefixes: bool | None, least: int) -> None:
+    wanted = Fixed(prefix_caching=prefixes, cache_type_k="bf16")
+    chosen = VLLM.choices(cards(24, capability=(8, 0)), HYBRID, Version.parse(version), wanted)
+    assert chosen.least_batch_tokens == least
+    if least > 1:
+        with pytest.raises(UsageError, match=f"a block of .* is {least} tokens") as caught:
+            VLLM.choices(cards(24), HYBRID, Version.parse(version), replace(wanted, batch_tokens=256))
+        assert caught.value.hint == f"--max-num-batched-tokens {least}, or --no-enable-prefix-caching"
+
+
+@pytest.mark.parametrize(("version", "vendor", "least"), [
+    ("0.12.0", "nvidia", 1), ("0.20.0", "nvidia", 2496), ("0.20.0", "amd", 1), ("0.30.0", "amd", 2496),
+])  # fmt: skip
+def test_a_step_holds_a_whole_input_that_looks_both_ways(version: str, vendor: str, least: int) -> None:
+    hardware = cards(80)
+    hardware = replace(hardware, gpus=(replace(hardware.gpus[0], vendor=vendor),))
+    chosen = VLLM.choices(hardware, PICTURES, Version.parse(version), Fixed())
+    assert chosen.least_batch_tokens == least
+    small = VLLM.choices(hardware, PICTURES, Version.parse(version), Fixed(batch_tokens=2048))
+    assert any("--max-num-batched-tokens 2496 keeps them" in line for line in small.warnings) is (least > 1)
+
+
+def test_a_plan_takes_the_least_that_starts() -> None:
+    spec = replace(PICTURES, attention_layers=(AttentionLayer(8, 128, 128),) * 36)
+    known = Version.parse("0.33.0")
+    hardware = cards(48)
+    found = problem(hardware)
+    found = replace(found, model=spec, choices=VLLM.choices(hardware, spec, known, Fixed()))
+    plan = size(found)
+    assert plan.batch_tokens == 2496
+    assert any("no less than the server needs to start" in reason.formula for reason in plan.reasons)
 
 
 # The plan

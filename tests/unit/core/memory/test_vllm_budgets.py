@@ -9,7 +9,7 @@ import pytest
 from llmops.core.errors import UnreadableInput, UsageError
 from llmops.core.hardware import Hardware, Memory
 from llmops.core.memory.budget import MemoryBudget
-from llmops.core.memory.vllm import budgets
+from llmops.core.memory.vllm import SERVER_BYTES, budgets
 from llmops.core.memory.vllm_defaults import Batch, CardFacts, batch
 from llmops.core.memory.vllm_overhead import activation, captured_sizes, graphs_inside, token_bytes
 from llmops.core.memory.vllm_settings import VllmSettings
@@ -197,8 +197,10 @@ def test_a_server_without_cards_takes_a_share_of_the_host() -> None:
     (host,) = budgets(machine(), SERVED, plain)
     low, high = span(host, "cache_bytes")
     assert low < high < 64 * GIB * 0.92 - 15 * 10**9
-    # It allocates at once what it takes: the plan counts with the most, the tokens with the least.
-    assert host.cache_bytes == high
+    # With the other parts at their high ends it is the least; together they are the share, and the processes beside it.
+    assert host.cache_bytes == low
+    beside = SERVER_BYTES[1] + host.reserve_bytes
+    assert host.used_bytes == pytest.approx(64 * GIB * 0.92 + beside, rel=1e-6)
     assert host.cache_tokens is not None and host.cache_tokens <= low // (32 * 8 * 128 * 4)
 
 
@@ -240,3 +242,17 @@ def test_batches_of_the_processor_grow_with_its_ranks_and_are_held_to_the_contex
     assert (step.tokens, step.requests) == (4_096, 256)
     short = batch(SERVED, VllmSettings(max_model_len=100, max_num_seqs=4), CardFacts())
     assert short.tokens == 400
+
+
+def test_32_bit_matrices_are_loaded_in_16_bits_and_scales_are_not() -> None:
+    groups = (
+        TensorGroup("repeating", "F32", 2, 2_000_000_000, 8_000_000_000, 7_900_000_000),
+        TensorGroup("output", "BF16", 1, 500_000_000, 1_000_000_000, 1_000_000_000),
+    )
+    plain = replace(model(full(2)), tensors=groups, weights_bytes=9_000_000_000, quantization_method=None)
+    low, high, why = card_weights(plain, SETTINGS, 0)
+    assert low <= 9_000_000_000 - 3_950_000_000 <= high < 5_300_000_000
+    assert "16 bits" in why
+    low, _, why = card_weights(replace(plain, quantization_method="fp8"), SETTINGS, 0)
+    assert low > 8_900_000_000
+    assert "16 bits" not in why
