@@ -74,7 +74,7 @@ def budgets(
     used = cards_used(hardware, settings)
     free = tuple(card_free_bytes(gpu) for gpu in used)
     demand = Demand(model, settings, build, placement or placed(model, settings, free))
-    cards = tuple((gpu, card_budget(gpu, position, demand)) for position, gpu in enumerate(used))
+    cards = card_budgets(used, demand)
     shared = tuple(budget for gpu, budget in cards if gpu.unified)
     own = tuple(budget for gpu, budget in cards if not gpu.unified)
     held = sum(gpu.held_by_engine_bytes for gpu, _ in cards if gpu.unified)
@@ -134,10 +134,18 @@ def _lying_on(device: int, numbers: tuple[int | None, ...], sizes: tuple[int, ..
     return sum(size for size, home in zip(sizes, homes, strict=True) if home == device)
 
 
-def card_budget(gpu: Gpu, position: int, demand: Demand) -> MemoryBudget:
-    """The budget of one graphics card."""
+def card_budgets(used: tuple[Gpu, ...], demand: Demand) -> tuple[tuple[Gpu, MemoryBudget], ...]:
+    """Every card with its budget; each may be given the largest part of the graph, so that it is planned once."""
+    if not used:
+        return ()
+    compute = card_range(demand.model, demand.settings, demand.build, demand.placement)
+    return tuple((gpu, card_budget(gpu, position, demand, compute)) for position, gpu in enumerate(used))
+
+
+def card_budget(gpu: Gpu, position: int, demand: Demand, compute: Range) -> MemoryBudget:
+    """The budget of one graphics card with this compute buffer."""
     free = card_free_bytes(gpu)
-    compute = with_encoder(card_range(demand.model, demand.settings, demand.build, demand.placement), position, demand)
+    compute = with_encoder(compute, position, demand)
     runtime = device_context_range()
     return MemoryBudget(
         device=f"gpu{gpu.index}",

@@ -24,8 +24,9 @@ def card_range(model: ModelSpec, settings: GgmlSettings, build: Version | None, 
     devices = {*placement.layers, placement.output}
     matrix, cache = copied_matrix_bytes(model, placement), copied_cache_bytes(model, settings, build, placement)
     widened = widened_cache_bytes(model, settings)
-    likely, most = (
-        card_compute_bytes(
+    likely, most = max(matrix, cache), matrix + cache + widened
+    found = {
+        copied: card_compute_bytes(
             model,
             settings,
             build,
@@ -33,9 +34,9 @@ def card_range(model: ModelSpec, settings: GgmlSettings, build: Version | None, 
             copied_bytes=copied,
             copied_output_bytes=copied_output_bytes(model, placement),
         )
-        for copied in (max(matrix, cache), matrix + cache + widened)
-    )
-    return card_compute_range(likely, build, most_bytes=most, widened=widened > 0)
+        for copied in {likely, most}  # mostly the same: nothing is copied
+    }
+    return card_compute_range(found[likely], build, most_bytes=found[most], widened=widened > 0)
 
 
 def copied_matrix_bytes(model: ModelSpec, placement: Placement) -> int:
