@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from llmops.core.memory.vllm_groups import stage_layers
 from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.model import ModelSpec
@@ -25,9 +27,12 @@ def card_weights(model: ModelSpec, settings: VllmSettings, stage: int) -> Span:
     if settings.weights_rank_bytes is not None:
         return settings.weights_rank_bytes, settings.weights_rank_bytes, "printed by the engine"
     ranks = settings.tensor_parallel
+    stored, model = model.weights_bytes, as_loaded(model)
     share = stage_bytes(model, settings, stage)
     low, high = LOADED_SHARE
     why = "rotation tables and padding are added when weights are loaded"
+    if model.weights_bytes < stored:
+        why += "; 32-bit matrices are loaded in 16 bits"
     if model.weights_basis == "config" and model.quantization_method:
         low, high = COMPUTED_QUANTISED_SHARE
         why = "computed from config.json, which does not say which layers are quantised"
@@ -37,6 +42,23 @@ def card_weights(model: ModelSpec, settings: VllmSettings, stage: int) -> Span:
     drafted = (_role_bytes(model, "draft") or share // max(model.layers, 1)) * bool(settings.draft_layers)
     most = int((share + drafted) * high) // ranks + copied + LOADED_EXTRA_BYTES
     return int(share * low) // ranks, most, why
+
+
+def as_loaded(model: ModelSpec) -> ModelSpec:
+    """The model with its 32-bit matrices in 16 bits, for `--dtype auto` never is float32 (config/model.py).
+
+    The scales of quantised matrices are 32-bit matrices too and stay so.
+    """
+    if model.quantization_method is not None:
+        return model
+    groups = tuple(
+        replace(group, stored_bytes=group.stored_bytes - group.matrix_bytes // 2, matrix_bytes=group.matrix_bytes // 2)
+        if group.storage_type == "F32"
+        else group
+        for group in model.tensors
+    )
+    saved = sum(group.stored_bytes for group in model.tensors) - sum(group.stored_bytes for group in groups)
+    return replace(model, tensors=groups, weights_bytes=model.weights_bytes - saved)
 
 
 def stage_bytes(model: ModelSpec, settings: VllmSettings, stage: int) -> int:
