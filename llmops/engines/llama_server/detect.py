@@ -19,6 +19,7 @@ from llmops.engines.containers import (
     list_containers,
     own_machine,
 )
+from llmops.engines.foreign import whose_program
 from llmops.engines.llama_server.arguments import EMBEDDED_MODULE, PROGRAM, program_length
 from llmops.engines.llama_server.programs import (
     Answers,
@@ -26,7 +27,6 @@ from llmops.engines.llama_server.programs import (
     embedded_answers,
     embedded_command,
     find_programs,
-    whose_program,
 )
 from llmops.engines.unit import exec_words, unit_of, units_on_disk
 from llmops.host import Host, ProcessInfo

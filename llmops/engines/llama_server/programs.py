@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from llmops.core.version import Version
 from llmops.engines.llama_server.arguments import EMBEDDED_MODULE, PROGRAM
@@ -48,29 +47,6 @@ def ask(host: Host, command: tuple[str, ...]) -> Answers:
     devices = _run(host, (*command, "--list-devices")) if "--list-devices" in known.flags else ""
     accelerators = None if isinstance(devices, str) else read_devices(_both(devices))
     return Answers(version, text, known.flags, known.valued, accelerators)
-
-
-def whose_program(host: Host, program: str) -> str | None:
-    """Why root must not run a program that it found running; None where it may, and for everybody else.
-
-    Any user may call a program llama-server and wait for root to ask it for its options. Only what root or the user of
-    `sudo` owns, in directories of theirs, is root's to run.
-    """
-    if host.effective_uid() != 0:
-        return None
-    sudo_user = host.environment().get("SUDO_UID", "")
-    trusted = {0, int(sudo_user)} if sudo_user.isdecimal() else {0}
-    path = PurePosixPath(host.resolve(program))
-    for place in (path, *path.parents):
-        try:
-            status = host.status(str(place))
-        except OSError:
-            return None  # it cannot be run either
-        others_write = status.mode & 0o002 and not status.mode & 0o1000
-        if status.uid not in trusted or others_write:
-            owner = "anybody may write to" if others_write else f"user {status.uid} owns"
-            return f"root does not run {path} to ask for its options, because {owner} {place}"
-    return None
 
 
 def _run(host: Host, argv: tuple[str, ...]) -> Completed | str:

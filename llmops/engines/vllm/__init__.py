@@ -1,4 +1,4 @@
-"""vLLM: sizing and planning; llmops cannot configure it yet."""
+"""vLLM's server: what it is told, what it says, and the files that make a plan live."""
 
 from llmops.engines.vllm.engine import Vllm
 

@@ -15,6 +15,7 @@ from llmops.core.errors import LlmopsError
 from llmops.core.version import Version
 from llmops.engines.base import Installation
 from llmops.engines.containers import container_of, in_another_machine, list_containers, own_machine
+from llmops.engines.foreign import whose_program
 from llmops.engines.unit import exec_words, unit_of, units_on_disk
 from llmops.engines.vllm.words import MODULE, NAME
 from llmops.host import Host, ProcessInfo
@@ -143,7 +144,14 @@ def _installation(
         unit=unit,
         pid=pid,
         detail=detail,
+        problem=_foreign(host, command) if managed_by == "process" else None,
     )
+
+
+def _foreign(host: Host, command: tuple[str, ...]) -> str | None:
+    """Why root must not start what it found running: its interpreter or its script may be anybody's."""
+    said = (whose_program(host, word) for word in command if word.startswith("/"))
+    return next((why for why in said if why is not None), None)
 
 
 def _flags(host: Host, package: _Package) -> frozenset[str] | None:

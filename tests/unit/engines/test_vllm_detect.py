@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 import pytest
 
+from llmops.core.errors import Misconfigured
 from llmops.core.version import Version
 from llmops.engines import engine_named
 from llmops.engines.vllm.detect import detect
 from llmops.engines.vllm.observe import observe
 from llmops.engines.vllm.words import model_of
+from llmops.host import FileStatus
 from tests.unit.engines.llama_host import process
 from tests.unit.engines.vllm_host import SCRIPT, VllmHost
 
@@ -74,6 +78,23 @@ def test_a_running_server_and_its_model() -> None:
     seen = observe(host, found)
     assert (seen.pid, seen.model_path) == (7, "/models/qwen")
     assert engine_named("vllm").served(seen, found) is None, "it does not answer"
+
+
+class Mallory(VllmHost):
+    """A machine on which somebody started a program of his own."""
+
+    def status(self, path: PurePosixPath | str) -> FileStatus:
+        return FileStatus("file", 1, 0o755, 1000 if str(path).startswith("/home/mallory") else 0, 0, 0.0, 0, 0)
+
+
+def test_root_does_not_start_what_anybody_named_vllm() -> None:
+    script = "/home/mallory/vllm/bin/vllm"
+    host = Mallory(running=(process(7, "/usr/bin/python3", script, "serve", "model"),))
+    found = next(one for one in detect(host) if one.pid == 7)
+    assert "user 1000 owns /home/mallory" in (found.problem or "")
+    with pytest.raises(Misconfigured, match="root does not run /home/mallory"):
+        engine_named("vllm").require_usable(found)
+    assert detect(Mallory(running=host.running, uid=1000))[0].problem is None
 
 
 def test_a_unit_is_found_with_its_model() -> None:

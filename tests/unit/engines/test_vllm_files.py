@@ -146,3 +146,10 @@ def test_what_one_unit_or_llmops_cannot_do(plan: dict[str, object], in_force: In
 def test_a_program_that_does_not_run_is_refused() -> None:
     with pytest.raises(Misconfigured, match="cannot be used: broken"):
         VLLM.files(plan_of(), installed(problem="broken"), InForce())
+
+
+def test_an_address_that_was_changed_in_our_unit_stays_and_may_be_reached() -> None:
+    in_force = InForce(user_arguments=(SCRIPT, "serve", MODEL, "--host", "0.0.0.0"), unit_file_managed=True)
+    (file,) = VLLM.files(plan_of(), SERVED, in_force)
+    assert "    --host 0.0.0.0 \\\n" in file.content
+    assert "IPAddressDeny" not in file.content
