@@ -18,7 +18,6 @@ from llmops.core.workload import Workload
 from llmops.engines import engine_named
 from llmops.engines.base import Engine, InForce, Installation, Models, Served
 from llmops.host import Host
-from llmops.host.one_look import OneLook
 from llmops.probe import read_hardware
 
 ABSENT = "absent"
@@ -191,6 +190,8 @@ def _installed(host: Host, request: PlanRequest) -> tuple[Engine, Installation]:
         groups: tuple[tuple[Engine, ...], ...] = ((engine_named(request.engine),),)
     else:
         groups = tuple(tuple(one for one in engines.ENGINES if one.can_be_configured is able) for able in (True, False))
+    from llmops.host.one_look import OneLook
+
     look = OneLook(host)
     for group in groups:
         found = [(engine, installation) for engine in group for installation in engine.detect(look)[:1]]
