@@ -8,7 +8,7 @@ from llmops.core.hardware import Gpu, Hardware, Memory
 from llmops.core.memory.ggml_runtime import host_reserve_bytes
 from llmops.core.memory.vllm import SERVER_BYTES
 from llmops.core.memory.vllm_defaults import Batch, CardFacts, batch
-from llmops.core.memory.vllm_facts import AUTO_CACHE_FOLLOWS_CHECKPOINT, UTILIZATION
+from llmops.core.memory.vllm_facts import AUTO_CACHE_FOLLOWS_CHECKPOINT, CPU_POOL, UTILIZATION
 from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.model import ModelSpec
 from llmops.core.overrides import GIVEN
@@ -25,7 +25,8 @@ def with_defaults(fixed: Fixed, model: ModelSpec, hardware: Hardware, version: V
     """Every value that is not fixed as this version chooses it; a server of unknown version counts as the newest."""
     own = own_batch(hardware, model, version, fixed)
     cache_type = fixed.cache_type_k or own_cache_type(model, version)
-    share = None if fixed.kv_memory_bytes is not None else UTILIZATION.at(version)
+    own_pool = fixed.kv_memory_bytes is not None or takes_own_pool(hardware, version, fixed)
+    share = None if own_pool else UTILIZATION.at(version)
     return replace(
         fixed,
         slots=fixed.slots or own.requests,
@@ -72,6 +73,12 @@ def device(hardware: Hardware, *, on_card: bool) -> str:
     if not on_card:
         return "cpu"
     return _DEVICES.get(hardware.gpus[0].vendor, "cuda") if hardware.gpus else "cuda"
+
+
+def takes_own_pool(hardware: Hardware, version: Version | None, fixed: Fixed) -> bool:
+    """Whether the server runs without cards and takes a fixed size or share for its cache, whatever its flags say."""
+    on_card = uses_cards(hardware, fixed.kv_memory_bytes)
+    return device(hardware, on_card=on_card) == "cpu" and CPU_POOL.at(version)[0] != "utilization"
 
 
 def own_cache_type(model: ModelSpec, version: Version | None) -> str:

@@ -11,9 +11,10 @@ from llmops.core.memory.vllm_facts import UTILIZATION
 from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed
 from llmops.core.problem import Choices, Split
+from llmops.core.units import GIB
 from llmops.core.version import Version
 from llmops.core.vllm_cards import BFLOAT16, EVERY_FP8_CACHE, FP8_CACHE, NO_FLOAT16, why_not_these_cards
-from llmops.engines.vllm.defaults import own_batch, own_cache_type, startable_utilization
+from llmops.engines.vllm.defaults import own_batch, own_cache_type, startable_utilization, takes_own_pool
 from llmops.engines.vllm.steps import least_batch, require_steps
 
 _MOST_TENSOR_PARALLEL = 64
@@ -25,7 +26,8 @@ def choices(hardware: Hardware, model: ModelSpec, version: Version | None, fixed
     """What a search may choose from; raise UsageError for fixed values that the server would refuse."""
     require_possible(hardware, model, fixed)
     free_batch = replace(fixed, slots=None, batch_tokens=None)
-    share = None if fixed.kv_memory_bytes is not None else startable_utilization(hardware, version)
+    own_pool = takes_own_pool(hardware, version, fixed)
+    share = None if fixed.kv_memory_bytes is not None or own_pool else startable_utilization(hardware, version)
     types = _cache_types(hardware, model, version)
     small = tuple(require_steps(hardware, model, version, fixed, types))
     return Choices(
@@ -45,6 +47,11 @@ def _otherwise(
 ) -> Iterator[str]:
     """What a plan chooses otherwise than the server would by itself, since it would not start."""
     own = UTILIZATION.at(version)
+    if fixed.kv_memory_bytes is not None and takes_own_pool(hardware, version, fixed):
+        yield (
+            "before 0.20.0 a server without cards is told the memory of its cache by its environment:"
+            f" VLLM_CPU_KVCACHE_SPACE={max(1, fixed.kv_memory_bytes // GIB)} (GiB)"
+        )
     if share is not None and share < own and fixed.gpu_memory_utilization is None:
         holder = "other programs hold" if hardware.gpus else "its other processes and the host need"
         yield f"the server may take {share:g} of the memory instead of {own:g}: {holder} the rest"

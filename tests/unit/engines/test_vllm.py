@@ -278,6 +278,15 @@ def test_without_cards_the_share_leaves_room_for_its_other_processes() -> None:
     assert any("its other processes and the host need the rest" in line for line in chosen.warnings)
 
 
+def test_older_servers_without_cards_are_told_no_share() -> None:
+    old = Version.parse("0.18.0")
+    assert VLLM.choices(cpu_host(64 * GIB, cores=4), model(), old, Fixed()).gpu_memory_utilization is None
+    assert defaults(cpu_host(64 * GIB, cores=4), "0.18.0").gpu_memory_utilization is None
+    hardware = replace(cpu_host(64 * GIB, cores=4), gpu_detail=GIVEN)
+    said = VLLM.choices(hardware, model(), old, Fixed(kv_memory_bytes=8 * GIB)).warnings
+    assert any("VLLM_CPU_KVCACHE_SPACE=8" in line for line in said)
+
+
 @pytest.mark.parametrize("architecture", ["gemma2", "gemma3", "glm4"])
 def test_families_that_refuse_float16_do_not_start_on_cards_without_bfloat16(architecture: str) -> None:
     with pytest.raises(UsageError, match="cannot compute in float16, nor these cards in bfloat16"):
