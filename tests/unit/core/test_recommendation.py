@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmops.core.hardware import Gpu, Hardware
@@ -141,6 +141,7 @@ def test_room_is_that_of_the_smallest_card_and_nothing_where_a_size_is_unknown()
     assert vllm_room_bytes(machine()) is None
 
 
+@settings(deadline=None)
 @given(st.floats(0.0, 500.0), st.integers(1, 200), st.integers(0, 200), st.sampled_from(["ollama", "llama-server"]))
 def test_without_a_card_vllm_is_never_recommended(in_flight: float, slots: int, served: int, engine: str) -> None:
     small = circumstances(

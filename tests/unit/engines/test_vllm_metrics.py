@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmops.core.errors import EngineNotAnswering, UnreadableInput
@@ -110,6 +110,7 @@ def test_far_too_much_is_refused() -> None:
         read_samples(" " * (LARGEST_CHARACTERS + 1), "vllm:")
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200), st.text(max_size=40))
 def test_no_text_raises_anything_else(text: str, label: str) -> None:
     for hostile in (text, f"vllm:cache_config_info{{{text}", f'vllm:cache_config_info{{a="{label}"}} {text}'):
@@ -119,6 +120,7 @@ def test_no_text_raises_anything_else(text: str, label: str) -> None:
             assert "metrics" in problem.message or "counts nothing" in problem.message
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_value_of_a_label_comes_back(value: str) -> None:
     written = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "")
