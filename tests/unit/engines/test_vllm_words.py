@@ -12,7 +12,7 @@ from llmops.engines.base import InForce
 from llmops.engines.vllm.command import build
 from llmops.engines.vllm.words import amount, config_path, find, program_length, read_config, read_words
 from tests.unit.core.example_models import GIB
-from tests.unit.engines.vllm_host import MODEL, SCRIPT, UNIT, installed, plan_of
+from tests.unit.engines.vllm_host import MODEL, SCRIPT, UNIT, VLLM, installed, plan_of
 
 SERVED = installed(managed_by="unit", unit=UNIT)
 
@@ -161,3 +161,21 @@ def test_the_module_is_told_its_model_by_an_option() -> None:
     command = ("/opt/vllm/bin/python3", "-m", "vllm.entrypoints.openai.api_server")
     words = build(plan_of(Fixed(kv_memory_bytes=GIB * 4)), installed(command=command)).words
     assert words[:5] == (*command, "--model", MODEL)
+
+
+def test_a_model_that_cannot_be_told_is_not_named_twice() -> None:
+    with pytest.raises(Misconfigured, match="cannot be told from its words"):
+        words_after(("--enable-lora", MODEL))
+
+
+def test_a_limit_of_what_runs_does_not_stay_above_the_slots() -> None:
+    assert "--max-num-active-seqs" not in words_after((MODEL, "--max-num-active-seqs", "64"))
+
+
+def test_a_key_that_everybody_can_read_is_a_warning() -> None:
+    seen = InForce(user_arguments=(SCRIPT, "serve", MODEL, "--api-key", "geheim", "--disable-log-stats"))
+    key, stats = VLLM.warnings(plan_of(), SERVED, seen)
+    assert key.startswith("--api-key stands on the command line")
+    assert "geheim" not in key
+    assert "--disable-log-stats is kept, but" in stats
+    assert VLLM.warnings(plan_of(), installed()) == ()
