@@ -1,0 +1,180 @@
+"""The real vLLM under real systemd: a complete unit, a killed worker, a drained stop, and back again."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from llmops.engines.base import InForce
+from tests.systemd.conftest import absent
+from tests.systemd.machine import MODEL_DIRECTORY, Machine, new_name, wait_for
+from tests.systemd.observe import configuration
+from tests.systemd.root import CACHE
+from tests.truth.tiny_models import full_attention, write_model
+from tests.unit.engines.vllm_host import VLLM, installed, plan_of
+from tools.get_vllm import installed_version, python_path
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
+
+UNIT, PORT = "vllm.service", 8000
+OURS = (f"/etc/systemd/system/{UNIT}", "/etc/systemd/system/llmops-recover.service")
+MODEL = f"{MODEL_DIRECTORY}/{full_attention().name}"
+# Threads that wait must not spin, nor be bound to processors that other programs use too.
+PATIENT = {
+    f"/etc/systemd/system/{UNIT}.d/05-patient.conf": (
+        "[Service]\nEnvironment=OMP_WAIT_POLICY=passive VLLM_CPU_OMP_THREADS_BIND=nobind\n"
+    )
+}
+WANTED = (
+    "--engine", "vllm", "--model", MODEL, "--context", "2048", "--slots", "2", "--kv-memory", "9MiB", "--prompt-tokens",
+    "300", "--reply-tokens", "1500", "--enforce-eager",
+)  # fmt: skip
+# vLLM's kernels for processors need this library of the system.
+LIBRARY = Path("/lib/x86_64-linux-gnu/libnuma.so.1")
+READY_SECONDS = 300.0
+# Asks once to see how fast it is, then for some seconds of tokens, and has the server stopped when the first ones came.
+_STREAM = """
+import json, subprocess, sys, time, urllib.request as u
+
+def stream(tokens, after_five=lambda: None):
+    body = {"model": sys.argv[1], "messages": [{"role": "user", "content": "w5 w6 w7"}], "max_tokens": tokens,
+            "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True}}
+    request = u.Request("http://127.0.0.1:8000/v1/chat/completions", json.dumps(body).encode(),
+                        {"Content-Type": "application/json"})
+    events, counted = 0, None
+    for line in u.urlopen(request, timeout=120):
+        if line.startswith(b"data: {"):
+            event = json.loads(line[6:])
+            assert "error" not in event, event
+            counted = (event.get("usage") or {}).get("completion_tokens", counted)
+            events += 1
+            if events == 5:
+                after_five()
+    return counted
+
+began = time.monotonic()
+stream(40)
+wanted = max(20, min(1900, int(40 / (time.monotonic() - began) * 8)))
+print(wanted, stream(wanted, lambda: subprocess.run(["systemctl", "stop", "--no-block", "vllm"], check=True)))
+"""
+
+
+@pytest.fixture(scope="module")
+def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A machine with vLLM's program and a tiny model, and no unit; skipped where vLLM runs and no container does."""
+    if os.geteuid() != 0 or shutil.which("systemd-nspawn") is None or shutil.which("debootstrap") is None:
+        pytest.skip("booting systemd in a container needs root, systemd-nspawn and debootstrap")
+    layers: Sequence[Path] = request.getfixturevalue("layers")
+    python = python_path()
+    if installed_version(python) is None:
+        absent("vLLM is not installed")
+    if not LIBRARY.exists():
+        absent(f"{LIBRARY} is not here")
+    directory = tmp_path_factory.mktemp("vllm")
+    models = write_model(full_attention(), directory / "models").parent
+    layer = directory / "layer"
+    library = layer / "usr/lib/x86_64-linux-gnu" / LIBRARY.name
+    library.parent.mkdir(parents=True)
+    shutil.copyfile(LIBRARY, library)
+    program = layer / "usr/local/bin/vllm"
+    program.parent.mkdir(parents=True)
+    program.symlink_to(python.parent / "vllm")
+    environment, base = python.parent.parent, python.resolve().parent.parent
+    name = new_name()
+    made = Machine(
+        name, CACHE / name, (layer, *layers), environment, models, MODEL, str(environment),
+        () if str(base).startswith("/usr") else (base,),
+    )  # fmt: skip
+    made.make_disk()
+    for path, text in PATIENT.items():
+        made.write(path, text)
+    made.boot()
+    yield made
+    made.close()
+
+
+def serves(machine: Machine) -> bool:
+    script = f"import urllib.request as u; u.urlopen('http://127.0.0.1:{PORT}/health',timeout=5)"
+    return machine.run("python3", "-c", script).exit_code == 0
+
+
+def worker_of(machine: Machine) -> str:
+    """The process that computes: vLLM renames it."""
+    found = machine.run("pgrep", "-f", "^VLLM::Worker").stdout.split()
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_systemd_has_nothing_to_say_about_the_units(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        absent("systemd-analyze is not installed")
+    here = installed(command=("/usr/bin/true",))
+    for name, plan in (("cpu", plan_of()), ("cards", replace(plan_of(), gpu_layers=37, tensor_parallel=2))):
+        (file,) = VLLM.files(plan, here, InForce())
+        unit = tmp_path / f"{name}.service"
+        unit.write_text(file.content, encoding="utf-8")
+        judged = analyze("security", "--offline=yes", "--no-pager", str(unit)).stdout
+        (score,) = re.findall(r"Overall exposure level for \S+: ([\d.]+)", judged)
+        print(f"systemd-analyze security, {name}: {score}")
+        assert float(score) <= 2.5, judged
+        complaints = analyze("verify", str(unit))
+        assert (complaints.stdout + complaints.stderr).strip() == ""
+
+
+def analyze(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["systemd-analyze", *words], capture_output=True, text=True, check=False)
+
+
+def test_a_unit_is_installed_verified_survives_a_killed_worker_and_goes_again(machine: Machine) -> None:
+    before = configuration(machine)
+    refused = machine.llmops("tune", "--apply", *WANTED)
+    assert refused.exit_code == 7, refused
+    assert configuration(machine) == before
+
+    applied = machine.llmops("tune", "--apply", "--install-unit", *WANTED)
+    assert applied.exit_code == 0, (applied, machine.log(UNIT))
+    checks = {check["name"]: check for check in applied.envelope["data"]["checks"]}
+    print(json.dumps({name: check["observed"] for name, check in checks.items()}, indent=1))
+    for name in ("cache_tokens", "longest_request", "version", "preemptions", "two_requests", "running_command"):
+        assert checks[name]["status"] == "pass", checks[name]
+    assert machine.show(UNIT, "DynamicUser") == "yes"
+    judged = machine.run("systemd-analyze", "security", "--no-pager", UNIT).stdout
+    (score,) = re.findall(r"Overall exposure level for \S+: ([\d.]+)", judged)
+    print(f"systemd-analyze security: {score}")
+    assert float(score) <= 2.5, judged
+    complaints = machine.run("systemd-analyze", "verify", *OURS)
+    assert [line for line in complaints.stderr.splitlines() if any(path in line for path in (*OURS, UNIT))] == []
+
+    pid = machine.show(UNIT, "MainPID")
+    again = machine.llmops("tune", "--apply", *WANTED)
+    assert (again.exit_code, again.envelope["status"]) == (0, "ok"), again.envelope["data"].get("files")
+    assert machine.show(UNIT, "MainPID") == pid, "a second apply restarts nothing"
+
+    # A killed worker makes the server end with exit code 0; systemd starts it again all the same.
+    machine.run("kill", "-KILL", worker_of(machine))
+    wait_for(lambda: machine.show(UNIT, "MainPID") not in {pid, "0"}, 60, "a new server", lambda: machine.log(UNIT))
+    wait_for(lambda: serves(machine), READY_SECONDS, "the new server to serve", lambda: machine.log(UNIT))
+    assert machine.show(UNIT, "NRestarts") == "1"
+
+    # A stop lets a running stream end.
+    machine.write("/opt/inside/stream.py", _STREAM)
+    streamed = machine.run("python3", "/opt/inside/stream.py", MODEL)
+    assert streamed.exit_code == 0, (streamed, machine.log(UNIT))
+    wanted, counted = streamed.stdout.split()
+    print(f"streamed {counted} of {wanted} tokens after the stop was asked for")
+    assert counted == wanted
+    wait_for(lambda: machine.show(UNIT, "MainPID") == "0", 90, "the server to end", lambda: machine.log(UNIT))
+    assert machine.show(UNIT, "Result") == "success"
+
+    back = machine.llmops("rollback")
+    assert back.exit_code == 0, back
+    assert configuration(machine) == before
+    assert machine.run("pgrep", "-f", "VLLM::").stdout.strip() == ""
