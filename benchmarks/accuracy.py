@@ -22,7 +22,10 @@ from tabulate import tabulate
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.truth import test_published_ggml_cache as ggml
+from tests.truth import test_published_ggml_more as ggml_more
 from tests.truth import test_speed as speed
+from tests.truth import test_speed_batches as batches
+from tests.truth import test_vllm_more as vllm_more
 from tests.truth import test_vllm_published as vllm
 
 WITHIN = 0.01
@@ -93,6 +96,43 @@ def pool_of_vllm() -> Score:
     return Score("vLLM: cache before the first boot", len(spans), holding, detail, "90 %, under 20 %", reached, outside)
 
 
+def later_cache_of_ggml() -> Score:
+    """The rows that were collected when the rules stood."""
+    holding, errors = 0, []
+    for row in ggml_more.ROWS:
+        ours = ggml_more.predicted(row)
+        pairs = [(row.reported[name], value) for name, value in ours.items() if name in row.reported]
+        holding += all(abs(value - printed) <= max(WITHIN * printed, 0.006) for printed, value in pairs)
+        errors += [abs(value / printed - 1) for printed, value in pairs if printed]
+    count, detail = len(ggml_more.ROWS), f"median error {statistics.median(errors):.2%}"
+    return Score("llama.cpp, Ollama, later rows", count, holding, detail, "98 % within 1 %", holding / count >= 0.98)
+
+
+def later_cache_of_vllm() -> Score:
+    """The rows that were collected when the rules stood; the rules for encoders and old versions changed by them."""
+    results = vllm_more.compared()
+    outside = tuple(f"{one.row.id} {one.figure}: printed {one.published:g}" for one in results if not one.is_within)
+    holding, detail = len(results) - len(outside), f"median error {statistics.median(o.error for o in results):.3%}"
+    reached = holding / len(results) >= 0.98
+    return Score("vLLM, later rows: cache", len(results), holding, detail, "98 % within 1 %", reached, outside)
+
+
+def later_pool_of_vllm() -> Score:
+    """The later rows that say which card, how many weights and which pool."""
+    spans, slack = vllm_more.spans(), vllm_more.ROUNDING_BYTES
+    holding = sum(span.low - slack <= span.published <= span.high + slack for span in spans)
+    width = statistics.median(span.width for span in spans)
+    plain = statistics.median(span.width for span in spans if not span.with_pictures)
+    detail = f"median width {width:.1%}; without pictures {plain:.1%}"
+    reached = holding / len(spans) >= 0.9 and width < WIDTH
+    return Score("vLLM, later rows: first boot", len(spans), holding, detail, "90 %, under 20 %", reached)
+
+
+def many_streams() -> list[speed.Row]:
+    """Total rates of 1 to 64 streams."""
+    return [row for one in batches.PUBLISHED for row in batches.rows_of(one)]
+
+
 def rate(figure: str, rows: Callable[[], list[speed.Row]], aim: str, most_error: float) -> Score:
     """Published rates against the range."""
     found = rows()
@@ -110,7 +150,11 @@ def scores() -> Sequence[Score]:
         cache_of_ggml(),
         cache_of_vllm(),
         pool_of_vllm(),
+        later_cache_of_ggml(),
+        later_cache_of_vllm(),
+        later_pool_of_vllm(),
         rate("decode", speed.decode_rows, "90 %, within 20 %", 0.2),
+        rate("decode, 1 to 64 streams together", many_streams, "90 %", 1.0),
         rate("prefill", speed.prefill_rows, "90 %", 1.0),
     )
 

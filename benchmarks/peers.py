@@ -3,8 +3,9 @@
     PEERS_PYTHON=path/to/python python benchmarks/peers.py [--context 8192]
 
 The environment of PEERS_PYTHON has the others installed: `pip install kvfit hf-mem`. Each is asked through the function
-behind its command (their commands fetch from the network) with the same config.json; llmops reads that config.json and,
-apart, the header of a GGUF file of the same model. The engine answers from its pass without allocation over a file that
+behind its command (their commands fetch from the network) with the same config.json, its language part alone and with
+the defaults of its class filled in, which makes both of them better; llmops reads that config.json as it is and, apart,
+the header of a GGUF file of the same model. The engine answers from its pass without allocation over a file that
 holds shapes only, so it needs no weights. Exit code 1 where llmops is further from the engine than 0.1 %.
 """
 
@@ -28,8 +29,11 @@ from llmops.core.memory.ggml_settings import GgmlSettings  # noqa: E402
 from llmops.core.memory.ggml_state import total_state_bytes  # noqa: E402
 from llmops.core.model import ModelSpec  # noqa: E402
 from llmops.core.units import MIB  # noqa: E402
+from llmops.engines.converted import read_converted  # noqa: E402
 from llmops.host.local import LocalHost  # noqa: E402
-from llmops.models import read_model  # noqa: E402
+from llmops.models.hf_config import read_config  # noqa: E402
+from llmops.models.hf_defaults import language_facts  # noqa: E402
+from llmops.models.hf_families import layers_of  # noqa: E402
 from tests.truth.shapes.fit_pass import fit_pass  # noqa: E402
 from tests.truth.shapes.published import PUBLISHED  # noqa: E402
 
@@ -52,6 +56,7 @@ PAIRS = (
     ("gemma-4-26b-a4b", "gemma4-26b-a4b"),
 )
 MOST_DIFFERENCE = 0.001
+KINDS = {True: "sliding_attention", False: "full_attention"}
 # Asks every other calculator for all models at once: {name: {config: bytes, or text where it refuses}}.
 ASK = """
 import json, sys
@@ -88,15 +93,28 @@ def engine_bytes(path: Path, context: int) -> float:
     return (sum(cache.mib for cache in reading.caches) + sum(state.mib for state in reading.states)) * MIB
 
 
-def ask_peers(context: int) -> dict[str, dict[str, float | str]]:
-    """The answers of the others; none where no environment with them is named."""
+def filled(config: str, directory: Path) -> str:
+    """A config.json of the language part with every default in it, the kinds of its layers too."""
+    part = language_facts(read_config(LocalHost(), str(CONFIGS / config / "config.json")))
+    values = dict(part.values)
+    attention = layers_of(part).attention_layers
+    windows = {layer.layer: layer.window_tokens is not None for layer in attention}
+    if "layer_types" not in values and any(windows.values()):
+        values["layer_types"] = [KINDS[windows.get(layer, False)] for layer in range(part.layers())]
+    path = directory / f"{config}.json"
+    path.write_text(json.dumps(values), encoding="utf-8")
+    return str(path)
+
+
+def ask_peers(context: int, directory: Path) -> dict[str, dict[str, float | str]]:
+    """The answers of the others by configuration; none where no environment with them is named."""
     python = os.environ.get("PEERS_PYTHON")
     if python is None:
         return {}
-    paths = [str(CONFIGS / config / "config.json") for config, _ in PAIRS]
+    paths = [filled(config, directory) for config, _ in PAIRS]
     said = subprocess.run([python, "-c", ASK, str(context), *paths], capture_output=True, text=True, check=True)
     answers: dict[str, dict[str, float | str]] = json.loads(said.stdout)
-    return answers
+    return {name: {Path(path).stem: value for path, value in rows.items()} for name, rows in answers.items()}
 
 
 def shown(value: float | str, truth: float) -> str:
@@ -111,16 +129,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--context", type=int, default=8192, help="tokens of the sequence")
     context = parser.parse_args().context
-    host, peers, rows, worst = LocalHost(), ask_peers(context), [], 0.0
-    with tempfile.TemporaryDirectory() as directory:
+    host, rows, worst = LocalHost(), [], 0.0
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        peers = ask_peers(context, directory)
         for config, shape in PAIRS:
-            path = PUBLISHED[shape]().write(Path(directory) / f"{shape}.gguf")
+            path = PUBLISHED[shape]().write(directory / f"{shape}.gguf")
             truth = engine_bytes(path, context)
-            ours = [
-                bytes_of(read_model(host, str(source)), context) for source in (path, CONFIGS / config / "config.json")
-            ]
+            sources = (path, CONFIGS / config / "config.json")
+            ours = [bytes_of(read_converted(host, str(source))[0], context) for source in sources]
             worst = max(worst, *(abs(value / truth - 1) for value in ours))
-            others = [shown(answers[str(CONFIGS / config / "config.json")], truth) for answers in peers.values()]
+            others = [shown(answers[config], truth) for answers in peers.values()]
             rows.append([shape, f"{truth / MIB:.1f}", *(shown(value, truth) for value in ours), *others])
             path.unlink()
     print(tabulate(rows, headers=["model", "engine", "llmops, GGUF", "llmops, config.json", *peers], tablefmt="github"))
