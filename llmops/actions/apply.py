@@ -172,7 +172,13 @@ class _Run:
         unit = self.target.unit
         self.progress(f"restarting {unit}: {reason}")
         start_again(self.host, unit)
-        started = systemd.wait_until_ready(self.host, unit, self._ready, timeout_seconds=self.options.ready_seconds)
+        started = systemd.wait_until_ready(
+            self.host,
+            unit,
+            self._ready,
+            timeout_seconds=self.options.ready_seconds,
+            explain=self.engine.last_words,
+        )
         steady = self.host.monotonic() + STEADY_SECONDS
         self.progress(f"{unit} serves again; verifying")
         report = verified(self.verify(self.target.installation))

@@ -116,11 +116,13 @@ def is_enabled(host: Host, unit: str) -> bool:
     return state(host, unit).file_state in {"enabled", "enabled-runtime"}
 
 
-def journal_tail(host: Host, unit: str, *, lines: int = 12) -> tuple[str, ...]:
-    """The unit's last words; () where the journal cannot be read."""
-    argv = ("journalctl", "--unit", unit, "--lines", str(lines), "--output", "cat", "--no-pager", "--quiet")
+def journal_tail(host: Host, unit: str, *, lines: int = 12, invocation_id: str = "") -> tuple[str, ...]:
+    """The unit's last words, of one start where that is named; () where the journal cannot be read."""
+    argv = ["journalctl", "--unit", unit, "--lines", str(lines), "--output", "cat", "--no-pager", "--quiet"]
+    if invocation_id:
+        argv.append(f"_SYSTEMD_INVOCATION_ID={invocation_id}")
     try:
-        answer = host.query(argv)
+        answer = host.query(tuple(argv))
     except OSError:
         return ()
     return tuple(line.rstrip() for line in answer.stdout.splitlines() if line.strip())

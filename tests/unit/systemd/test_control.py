@@ -126,6 +126,22 @@ def test_a_crash_loop_is_seen_at_once_and_quoted() -> None:
     assert host.seconds < 1003.0
 
 
+def test_a_start_that_ended_is_explained_from_its_own_log() -> None:
+    host = loading(dies_at=1002.0)
+    host.comes_up = lambda _words: False
+    seen: list[tuple[int, str]] = []
+
+    def explain(exit_code: int, log: str) -> str:
+        seen.append((exit_code, log))
+        return "the port is taken"
+
+    with pytest.raises(EngineNotAnswering, match=r"ended while starting \(.*\): the port is taken$"):
+        systemd.wait_until_ready(host, UNIT, host.probe, timeout_seconds=600, explain=explain)
+    ((exit_code, log),) = seen
+    assert exit_code > 0
+    assert "invalid argument: --new" in log
+
+
 def test_an_engine_that_was_started_anew_is_not_the_same_start() -> None:
     host = loading(dies_at=1002.0)
     with pytest.raises(EngineNotAnswering, match="crashed and was started again"):
