@@ -7,7 +7,7 @@ from llmops.core.verification import Expectation
 from llmops.engines.base import InForce, Installation
 from llmops.engines.llama_server.command import build, model_path
 from llmops.engines.llama_server.settings import slot_context_tokens
-from llmops.engines.unit import drop_in_path
+from llmops.engines.verdicts import unit_expectations
 
 SET = "set"
 
@@ -31,9 +31,7 @@ def expectations(plan: Plan, installation: Installation, in_force: InForce | Non
         Expectation("hidden_variables", "environment", "none"),
         Expectation("hidden_config_keys", "config_file", "none"),
     ]
+    found += unit_expectations(installation, in_force)
     if installation.unit is not None:
-        if in_force is None or not in_force.unit_file_managed:
-            found.append(Expectation("drop_in", "unit", drop_in_path(installation.unit)))
-        found.append(Expectation("daemon_reload_needed", "unit", "no"))
         found.append(Expectation("running_command", "unit", "as configured"))
     return tuple(found)

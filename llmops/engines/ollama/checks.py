@@ -7,35 +7,40 @@ from collections.abc import Callable, Sequence
 from llmops.core.units import format_bytes
 from llmops.core.verification import Check, CheckStatus, Expectation
 from llmops.engines.base import InForce, Installation, LoadedModel
+from llmops.engines.verdicts import COMMON, Verdict, compared, in_environment, not_evaluated
 
-Verdict = tuple[CheckStatus, str | None, str]
 # Of the memory of a model on cards, this much may lie on the host (pinned buffers, the token embeddings).
 GPU_TOLERANCE = 0.10
 
 
 def checks(expectations: Sequence[Expectation], installation: Installation, in_force: InForce) -> tuple[Check, ...]:
     """One check for each expectation, in order."""
-    unseen = dict(in_force.unseen)
     wanted = next((one.value for one in expectations if one.name == "runner_model"), None)
-    seen = _Seen(in_force, unseen, _runner_of(in_force, wanted))
+    seen = _Seen(in_force, _runner_of(in_force, wanted))
     found = []
     for expectation in expectations:
-        rule = _in_environment if expectation.where == "variable" else _VERDICTS[expectation.where, expectation.name]
-        status, observed, detail = rule(expectation, seen)
+        status, observed, detail = _verdict(expectation, seen)
         found.append(Check(expectation.name, expectation.value, observed, status, detail))
     return tuple(found)
+
+
+def _verdict(expectation: Expectation, seen: _Seen) -> Verdict:
+    if expectation.where == "variable":
+        return in_environment(expectation, seen.in_force)
+    key = expectation.where, expectation.name
+    common = COMMON.get(key)
+    return _VERDICTS[key](expectation, seen) if common is None else common(expectation, seen.in_force)
 
 
 class _Seen:
     """What was observed, and the process that serves the planned model among it."""
 
-    def __init__(self, in_force: InForce, unseen: dict[str, str], runner: LoadedModel | None) -> None:
-        self.in_force, self.unseen, self.runner = in_force, unseen, runner
+    def __init__(self, in_force: InForce, runner: LoadedModel | None) -> None:
+        self.in_force, self.unseen, self.runner = in_force, dict(in_force.unseen), runner
 
     def not_evaluated(self, *parts: str) -> Verdict:
         """The reason why one of these parts was not seen."""
-        why = next((self.unseen[part] for part in (*parts, "arguments", "url") if part in self.unseen), "not observed")
-        return CheckStatus.NOT_EVALUATED, None, why
+        return not_evaluated(self.in_force, *parts)
 
     def row(self, name: str) -> LoadedModel | None:
         """The row of /api/ps for a model."""
@@ -55,18 +60,6 @@ def _runner_of(in_force: InForce, path: str | None) -> LoadedModel | None:
     return next((model for model in processes if model.model_path == path), None)
 
 
-def _compared(expected: str, observed: str, detail: str) -> Verdict:
-    return (CheckStatus.PASS if observed == expected else CheckStatus.FAIL), observed, detail
-
-
-def _in_environment(expectation: Expectation, seen: _Seen) -> Verdict:
-    environment = seen.in_force.environment
-    if environment is None:
-        return seen.not_evaluated("environment")
-    observed = dict(environment).get(expectation.name, "unset")
-    return _compared(expectation.value, observed, "environment of the running process")
-
-
 def _server_config(expectation: Expectation, seen: _Seen) -> Verdict:
     printed = seen.in_force.logged_environment
     if printed is None:
@@ -79,7 +72,7 @@ def _server_config(expectation: Expectation, seen: _Seen) -> Verdict:
     if observed != expectation.value and obeyed:
         why = "the line is of an earlier start: the running process has the planned variables"
         return CheckStatus.NOT_EVALUATED, observed, why
-    return _compared(expectation.value, observed, 'the last "server config" line of the log')
+    return compared(expectation.value, observed, 'the last "server config" line of the log')
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
@@ -90,21 +83,12 @@ def _not_in_log() -> Verdict:
     return CheckStatus.NOT_EVALUATED, None, 'the part of the log that was read holds no "server config" line'
 
 
-def _listener(expectation: Expectation, seen: _Seen) -> Verdict:
-    in_force = seen.in_force
-    if in_force.pid is None or in_force.listener_pid is None:
-        return seen.not_evaluated("listener_pid", "url")
-    own = in_force.listener_pid == in_force.pid
-    observed = expectation.value if own else f"process {in_force.listener_pid}"
-    return _compared(expectation.value, observed, f"who listens at {in_force.url}")
-
-
 def _runner_model(expectation: Expectation, seen: _Seen) -> Verdict:
     paths = [model.model_path for model in seen.in_force.loaded or () if model.model_path]
     if not paths:
         return seen.not_evaluated("loaded", "slots")
     observed = expectation.value if expectation.value in paths else " ".join(paths)
-    return _compared(expectation.value, observed, "--model of the process that serves it")
+    return compared(expectation.value, observed, "--model of the process that serves it")
 
 
 def _slots(expectation: Expectation, seen: _Seen) -> Verdict:
@@ -114,7 +98,7 @@ def _slots(expectation: Expectation, seen: _Seen) -> Verdict:
     detail = f"process {runner.pid} that serves the model"
     if runner.slots == 1 and expectation.value != "1":
         detail += "; this Ollama gives the model one slot whatever OLLAMA_NUM_PARALLEL says"
-    return _compared(expectation.value, str(runner.slots), detail)
+    return compared(expectation.value, str(runner.slots), detail)
 
 
 def _slot_context(expectation: Expectation, seen: _Seen) -> Verdict:
@@ -122,7 +106,7 @@ def _slot_context(expectation: Expectation, seen: _Seen) -> Verdict:
     if runner is None or runner.context_tokens_per_slot is None:
         return seen.not_evaluated("loaded", "slots")
     detail = f"process {runner.pid} that serves the model; num_ctx of a request or a Modelfile beats the server's"
-    return _compared(expectation.value, str(runner.context_tokens_per_slot), detail)
+    return compared(expectation.value, str(runner.context_tokens_per_slot), detail)
 
 
 def _loaded_context(expectation: Expectation, seen: _Seen) -> Verdict:
@@ -131,7 +115,7 @@ def _loaded_context(expectation: Expectation, seen: _Seen) -> Verdict:
     if row is None or row.context_tokens is None:
         return seen.not_evaluated("loaded") if "loaded" in seen.unseen else _not_in_api_ps(name, row)
     detail = "context_length of /api/ps; longer prompts lose their beginning or middle, with HTTP 200 and no error"
-    return _compared(expectation.value, f"{row.name if row.name == name else name} {row.context_tokens}", detail)
+    return compared(expectation.value, f"{row.name if row.name == name else name} {row.context_tokens}", detail)
 
 
 def _not_in_api_ps(name: str, row: LoadedModel | None) -> Verdict:
@@ -153,33 +137,12 @@ def _gpu_share(expectation: Expectation, seen: _Seen) -> Verdict:
     return CheckStatus.FAIL, observed, detail + advice
 
 
-def _drop_in(expectation: Expectation, seen: _Seen) -> Verdict:
-    in_force = seen.in_force
-    if in_force.need_daemon_reload is None:
-        return seen.not_evaluated("unit")
-    loaded = in_force.drop_ins
-    if expectation.value not in loaded:
-        return CheckStatus.FAIL, " ".join(loaded) or "none", "not loaded"
-    if loaded[-1] != expectation.value:
-        return CheckStatus.FAIL, " ".join(loaded), "it must be the last, so that nothing overrides it"
-    return CheckStatus.PASS, loaded[-1], "the last of DropInPaths"
-
-
-def _daemon_reload(expectation: Expectation, seen: _Seen) -> Verdict:
-    if seen.in_force.need_daemon_reload is None:
-        return seen.not_evaluated("unit")
-    return _compared(expectation.value, "yes" if seen.in_force.need_daemon_reload else "no", "NeedDaemonReload")
-
-
 _Rule = Callable[[Expectation, _Seen], Verdict]
 _VERDICTS: dict[tuple[str, str], _Rule] = {
     ("log", "server_config"): _server_config,
-    ("listener", "listener"): _listener,
     ("runner", "runner_model"): _runner_model,
     ("runner", "slots"): _slots,
     ("runner", "slot_context"): _slot_context,
     ("api_ps", "loaded_context"): _loaded_context,
     ("api_ps", "gpu_share"): _gpu_share,
-    ("unit", "drop_in"): _drop_in,
-    ("unit", "daemon_reload_needed"): _daemon_reload,
 }

@@ -6,7 +6,7 @@ from llmops.core.plan import Plan
 from llmops.core.verification import Expectation
 from llmops.engines.base import InForce, Installation
 from llmops.engines.ollama.settings import compose
-from llmops.engines.unit import drop_in_path
+from llmops.engines.verdicts import unit_expectations
 
 # Settings that the server prints as it was given them; others are printed in another form.
 PRINTED = ("OLLAMA_NUM_PARALLEL", "OLLAMA_CONTEXT_LENGTH", "OLLAMA_MAX_LOADED_MODELS", "OLLAMA_MAX_QUEUE")
@@ -26,7 +26,4 @@ def expectations(plan: Plan, installation: Installation, in_force: InForce | Non
     found.append(Expectation("slot_context", "runner", context))
     found.append(Expectation("loaded_context", "api_ps", f"{plan.model.reference} {context}"))
     found.append(Expectation("gpu_share", "api_ps", f"{plan.model.reference} {100 if plan.gpu_layers else 0} %"))
-    if installation.unit is not None:
-        found.append(Expectation("drop_in", "unit", drop_in_path(installation.unit)))
-        found.append(Expectation("daemon_reload_needed", "unit", "no"))
-    return tuple(found)
+    return (*found, *unit_expectations(installation, in_force))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llmops.core.plan import Plan
 from llmops.core.verification import Expectation
 from llmops.engines.base import InForce, Installation
-from llmops.engines.unit import drop_in_path
+from llmops.engines.verdicts import unit_expectations
 from llmops.engines.vllm.command import build
 
 ON, OFF = "on", "off"
@@ -30,10 +30,8 @@ def expectations(plan: Plan, installation: Installation, in_force: InForce | Non
         Expectation("listener", "listener", "vllm"),
         Expectation("hidden_variables", "environment", "none"),
     ]
+    found += unit_expectations(installation, in_force)
     if installation.unit is not None:
-        if in_force is None or not in_force.unit_file_managed:
-            found.append(Expectation("drop_in", "unit", drop_in_path(installation.unit)))
-        found.append(Expectation("daemon_reload_needed", "unit", "no"))
         found.append(Expectation("running_command", "unit", "as configured"))
     return tuple(found)
 
