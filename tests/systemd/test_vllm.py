@@ -40,6 +40,7 @@ WANTED = (
 # vLLM's kernels for processors need this library of the system.
 LIBRARY = Path("/lib/x86_64-linux-gnu/libnuma.so.1")
 READY_SECONDS = 300.0
+UNSERVABLE, NOBODYS = "unservable", {"architectures": ["NobodysForCausalLM"]}
 # Asks once to see how fast it is, then for some seconds of tokens, and has the server stopped when the first ones came.
 _STREAM = """
 import json, subprocess, sys, time, urllib.request as u
@@ -80,6 +81,8 @@ def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         absent(f"{LIBRARY} is not here")
     directory = tmp_path_factory.mktemp("vllm")
     models = write_model(full_attention(), directory / "models").parent
+    # llmops goes by the type of a model, vLLM by the name of its class as well: it cannot serve this one.
+    write_model(replace(full_attention(), name=UNSERVABLE, config=full_attention().config | NOBODYS), models)
     layer = directory / "layer"
     library = layer / "usr/lib/x86_64-linux-gnu" / LIBRARY.name
     library.parent.mkdir(parents=True)
@@ -178,3 +181,23 @@ def test_a_unit_is_installed_verified_survives_a_killed_worker_and_goes_again(ma
     assert back.exit_code == 0, back
     assert configuration(machine) == before
     assert machine.run("pgrep", "-f", "VLLM::").stdout.strip() == ""
+
+
+def test_a_server_that_cannot_start_gives_way_to_the_persons_own(machine: Machine) -> None:
+    program = f"{python_path()} -m vllm.entrypoints.openai.api_server --model {MODEL} --host 127.0.0.1"
+    unit = f"[Service]\nExecStart={program} --max-model-len 1024 --kv-cache-memory-bytes 6M --enforce-eager\n"
+    machine.write(f"/etc/systemd/system/{UNIT}", unit)
+    machine.run("systemctl", "daemon-reload")
+    assert machine.run("systemctl", "start", UNIT).exit_code == 0
+    wait_for(lambda: serves(machine), READY_SECONDS, "the person's server", lambda: machine.log(UNIT))
+    before, words = configuration(machine), machine.command_line(UNIT)
+
+    unservable = [MODEL_DIRECTORY + "/" + UNSERVABLE if word == MODEL else word for word in WANTED]
+    failed = machine.llmops("tune", "--apply", *unservable)
+    assert failed.exit_code == 5, failed
+    (error,) = failed.envelope["errors"]
+    assert "this vLLM cannot serve the architecture 'NobodysForCausalLM'" in error["message"]
+    assert "The old configuration is back" in error["message"]
+    assert configuration(machine) == before
+    wait_for(lambda: serves(machine), READY_SECONDS, "the person's server again", lambda: machine.log(UNIT))
+    assert machine.command_line(UNIT) == words
