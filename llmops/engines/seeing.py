@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from llmops import systemd
 from llmops.core.errors import LlmopsError
 from llmops.core.units import KIB
 from llmops.engines import unit as units
 from llmops.engines.base import KEY, InForce, Installation
-from llmops.host import Host, ListeningSocket, Response
+from llmops.host import Host, ListeningSocket, ProcessInfo, Response
 
 _MEMORY_LINE = re.compile(r"^(VmRSS|RssAnon):\s+(\d+) kB$", re.MULTILINE)  # proc(5): kB there means KiB
 _ASK_SECONDS = 5.0
+SomeInForce = TypeVar("SomeInForce", bound=InForce)
 
 
 @dataclass
@@ -53,6 +54,41 @@ def unit_part(host: Host, installation: Installation, unseen: Unseen) -> InForce
         unmanaged_drop_ins=units.unmanaged_drop_ins(files),
         unit_file_managed=units.managed_fragment(files),
     )
+
+
+def process_part(
+    host: Host, process: ProcessInfo, workers: Sequence[int], seen: SomeInForce, unseen: Unseen
+) -> SomeInForce:
+    """What the process of the server says: words, variables, memory together with its workers."""
+    if process.environment is None:
+        unseen.note("environment", "the environment of another user's process is readable by root only")
+    resident, anonymous = memory_of(host, (process.pid, *workers), unseen)
+    return replace(
+        seen,
+        pid=process.pid,
+        arguments=process.argv,
+        environment=process.environment,
+        control_group=process.control_group,
+        worker_pids=tuple(workers),
+        resident_bytes=resident,
+        anonymous_bytes=anonymous,
+    )
+
+
+def descendants(pid: int, processes: Sequence[ProcessInfo]) -> tuple[ProcessInfo, ...]:
+    """Every process below one, nearest first."""
+    children: dict[int, list[ProcessInfo]] = {}
+    for process in processes:
+        children.setdefault(process.parent_pid or 0, []).append(process)
+    found: list[ProcessInfo] = []
+    waiting, known = [pid], {pid}
+    while waiting:
+        for child in children.get(waiting.pop(0), []):
+            if child.pid not in known:
+                known.add(child.pid)
+                found.append(child)
+                waiting.append(child.pid)
+    return tuple(found)
 
 
 def ask_json(host: Host, url: str, part: str, unseen: Unseen) -> Any:

@@ -97,12 +97,6 @@ def environment_file_settings(host: Host, files: Sequence[UnitFile]) -> Iterator
             yield path, name, value
 
 
-def working_directory(files: Sequence[UnitFile]) -> str | None:
-    """Where relative paths of the command line start."""
-    said = systemd.values(files, "Service", "WorkingDirectory")
-    return said[-1][1].removeprefix("-") if said else None
-
-
 def unit_of(process: ProcessInfo) -> str | None:
     """The system unit that a process belongs to; None for a user's manager, a container or a login."""
     names = [part for part in (process.control_group or "").split("/") if part.endswith(".service")]

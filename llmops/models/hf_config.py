@@ -213,13 +213,6 @@ class ConfigFacts:
         self.require_length(name, len(value), layers)
         return tuple(self.whole_number(name, item, least) for item in value)
 
-    def layer_texts(self, key: str, layers: int) -> tuple[str, ...] | None:
-        """One word for each layer (layer_types and the like); None where the key is absent."""
-        words = self.texts(key)
-        if words is not None:
-            self.require_length(key, len(words), layers)
-        return words
-
     def require_length(self, key: str, length: int, layers: int) -> None:
         """Raise UnreadableInput for a list that is not one value for each layer."""
         if length != layers:

@@ -60,7 +60,6 @@ class Traits:
 
 _LLAMA = Traits(qkv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias")
 _PLAIN = Traits()
-_BIASED = Traits(qkv_bias="attention_bias", o_bias="attention_bias")
 _HEAD_NORM = Traits(qkv_bias="attention_bias", o_bias="attention_bias", qk_norm="head")
 _QWEN2 = Traits(qkv_bias=True)
 _MLA = Traits(correction=True, draft_copies=True)

@@ -16,7 +16,6 @@ WINDOW_BYTES = 256 * 1024
 PIECE_BYTES = 4_096  # the most that one name with its value takes
 PLAIN = rb"[ !#-\[\]-\xff]"  # what stands for itself in a string; so written it is compared fastest
 OPENING = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*(\}?)")
-CLOSING = re.compile(rb"[ \t\r\n]*\}[ \t\r\n]*")
 COMMA_OR_END = re.compile(rb"[ \t\r\n]*([,}])")
 KEY = re.compile(rb'[ \t\r\n]*"((?:[^"\\\x00-\x1f]|\\[^\x00-\x1f]){0,1024})"[ \t\r\n]*:')
 BLANKS = re.compile(rb"[ \t\r\n]*")

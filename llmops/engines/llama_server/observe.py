@@ -9,7 +9,7 @@ from llmops.engines.base import InForce, Installation
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.arguments import program_length, read_arguments, value_of
 from llmops.engines.llama_server.endpoint import read_endpoint
-from llmops.engines.seeing import Unseen, ask_json, memory_of, owner_of, text, unit_part, whole
+from llmops.engines.seeing import Unseen, ask_json, owner_of, process_part, text, unit_part, whole
 from llmops.host import Host, ProcessInfo
 
 SYSTEM_CONFIG_FILE = "/etc/llama.cpp/config.ini"
@@ -21,17 +21,7 @@ def observe(host: Host, installation: Installation) -> InForce:
     seen = unit_part(host, installation, unseen)
     process = _process_of(host, installation, seen, unseen)
     if process is not None:
-        seen = replace(
-            seen,
-            pid=process.pid,
-            arguments=process.argv,
-            environment=process.environment,
-            control_group=process.control_group,
-        )
-        resident, anonymous = memory_of(host, (process.pid,), unseen)
-        seen = replace(seen, resident_bytes=resident, anonymous_bytes=anonymous)
-        if process.environment is None:
-            unseen.note("environment", "the environment of another user's process is readable by root only")
+        seen = process_part(host, process, (), seen, unseen)
         seen = replace(seen, config_files=_config_files(host, process))
     seen = _listener_part(host, installation, seen, unseen)
     if seen.url is not None and seen.pid is not None:

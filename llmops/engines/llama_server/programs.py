@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from llmops.core.version import Version
 from llmops.engines.llama_server.arguments import EMBEDDED_MODULE, PROGRAM
 from llmops.engines.llama_server.help import read_devices, read_help, read_version
+from llmops.engines.programs import programs_on_disk
 from llmops.host import Completed, Host
 
 EMBEDDED_LIBRARY = "xllamacpp"
 # Where people build or unpack it when it is not on PATH.
-COMMON_PLACES = (
+_PLACES = (
     "/usr/local/bin", "/usr/bin", "/opt/llama.cpp", "/opt/llama.cpp/bin", "/opt/llama.cpp/build/bin",
     "/usr/local/llama.cpp/build/bin", "/usr/local/lib/llama.cpp/bin", "/home/linuxbrew/.linuxbrew/bin",
 )  # fmt: skip
@@ -68,21 +69,7 @@ def _both(answer: Completed) -> str:
 
 def find_programs(host: Host) -> tuple[str, ...]:
     """Paths of llama-server programs: the one on PATH first, then the common places; each file once."""
-    on_path = host.which(PROGRAM)
-    places = [f"{directory}/{PROGRAM}" for directory in (*COMMON_PLACES, *_home_places(host))]
-    found: dict[str, str] = {}
-    for path in ([on_path] if on_path else []) + places:
-        try:
-            if host.status(path).kind == "file":
-                found.setdefault(host.resolve(path), path)
-        except OSError:
-            continue
-    return tuple(found.values())
-
-
-def _home_places(host: Host) -> tuple[str, ...]:
-    home = host.environment().get("HOME", "")
-    return tuple(f"{home}/{place}" for place in _HOME_PLACES) if home.startswith("/") else ()
+    return programs_on_disk(host, PROGRAM, _PLACES, _HOME_PLACES)
 
 
 def embedded_command() -> tuple[str, ...] | None:

@@ -19,13 +19,14 @@ from llmops.engines.containers import (
 )
 from llmops.engines.ollama.address import read_address
 from llmops.engines.ollama.versions import version_of
+from llmops.engines.programs import programs_on_disk
 from llmops.engines.unit import environment, exec_words, unit_of, units_on_disk
 from llmops.host import Host, ProcessInfo
 
 NAME = PROGRAM = "ollama"
 SERVE = "serve"
 # BINDIR of scripts/install.sh, then where archives and packages put it.
-PLACES = ("/usr/local/bin/ollama", "/usr/bin/ollama", "/bin/ollama", "/opt/ollama/bin/ollama", "/snap/bin/ollama")
+_PLACES = ("/usr/local/bin", "/usr/bin", "/bin", "/opt/ollama/bin", "/snap/bin")
 _IMAGE = re.compile(r"\bollama\b", re.IGNORECASE)
 _SNAP_UNIT = re.compile(r"snap\.ollama\.")
 _INTERPRETER = re.compile(r"python|perl|ruby|bash|dash|sh$")
@@ -43,7 +44,7 @@ def detect(host: Host) -> tuple[Installation, ...]:
     inside = {container.pid for container in containers if container.pid}
     running = tuple(_process(host, process) for process in loose if process.pid not in inside)
     named = {word for known in (*units, *running) for word in known.command}
-    programs = tuple(_program(host, path) for path in _programs(host) if path not in named)
+    programs = tuple(_program(host, path) for path in programs_on_disk(host, PROGRAM, _PLACES) if path not in named)
     return (*sorted(units, key=lambda unit: unit.pid is None), *containers, *running, *programs)
 
 
@@ -136,18 +137,6 @@ def _process(host: Host, process: ProcessInfo) -> Installation:
         pid=process.pid,
         detail=f"process {process.pid}, in no unit of systemd",
     )
-
-
-def _programs(host: Host) -> tuple[str, ...]:
-    on_path = host.which(PROGRAM)
-    found: dict[str, str] = {}
-    for path in (*((on_path,) if on_path else ()), *PLACES):
-        try:
-            if host.status(path).kind == "file":
-                found.setdefault(host.resolve(path), path)
-        except OSError:
-            continue
-    return tuple(found.values())
 
 
 def _program(host: Host, path: str) -> Installation:

@@ -9,8 +9,8 @@ from llmops import systemd
 from llmops.engines.base import InForce, Installation
 from llmops.engines.ollama.address import read_address
 from llmops.engines.ollama.detect import is_server
-from llmops.engines.ollama.runners import Runner, descendants, reported, runners, server_config, told_by_log
-from llmops.engines.seeing import Unseen, ask_json, memory_of, owner_of, unit_part, whole
+from llmops.engines.ollama.runners import Runner, reported, runners, server_config, told_by_log
+from llmops.engines.seeing import Unseen, ask_json, descendants, owner_of, process_part, unit_part, whole
 from llmops.host import Host, ProcessInfo
 
 _LOG_LINES = 3000  # one loaded model writes some hundred lines
@@ -23,7 +23,7 @@ def observe(host: Host, installation: Installation) -> InForce:
     processes = host.processes()
     process = _process_of(processes, installation, seen, unseen)
     if process is not None:
-        seen = _process_part(host, process, processes, seen, unseen)
+        seen = process_part(host, process, _workers(process.pid, processes), seen, unseen)
     seen = _listener_part(host, seen, unseen)
     found = runners(process.pid, processes) if process is not None else ()
     lines = _log(host, installation, unseen)
@@ -47,25 +47,10 @@ def _process_of(
     return None
 
 
-def _process_part(
-    host: Host, process: ProcessInfo, processes: tuple[ProcessInfo, ...], seen: InForce, unseen: Unseen
-) -> InForce:
-    if process.environment is None:
-        unseen.note("environment", "the environment of another user's process is readable by root only")
-    below = descendants(process.pid, processes)
-    serving = [runner.model.pid for runner in runners(process.pid, processes) if runner.model.pid]
-    workers = (*serving, *(one.pid for one in below if one.pid not in serving))
-    resident, anonymous = memory_of(host, (process.pid, *workers), unseen)
-    return replace(
-        seen,
-        pid=process.pid,
-        arguments=process.argv,
-        environment=process.environment,
-        control_group=process.control_group,
-        worker_pids=workers,
-        resident_bytes=resident,
-        anonymous_bytes=anonymous,
-    )
+def _workers(pid: int, processes: tuple[ProcessInfo, ...]) -> tuple[int, ...]:
+    """Every process below the server, those that serve a model first."""
+    serving = [runner.model.pid for runner in runners(pid, processes) if runner.model.pid]
+    return (*serving, *(one.pid for one in descendants(pid, processes) if one.pid not in serving))
 
 
 def _listener_part(host: Host, seen: InForce, unseen: Unseen) -> InForce:

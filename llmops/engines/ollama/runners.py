@@ -30,22 +30,6 @@ class Runner:
     port: int | None
 
 
-def descendants(pid: int, processes: Sequence[ProcessInfo]) -> tuple[ProcessInfo, ...]:
-    """Every process below one, nearest first."""
-    children: dict[int, list[ProcessInfo]] = {}
-    for process in processes:
-        children.setdefault(process.parent_pid or 0, []).append(process)
-    found: list[ProcessInfo] = []
-    waiting, known = [pid], {pid}
-    while waiting:
-        for child in children.get(waiting.pop(0), []):
-            if child.pid not in known:
-                known.add(child.pid)
-                found.append(child)
-                waiting.append(child.pid)
-    return tuple(found)
-
-
 def runners(pid: int, processes: Sequence[ProcessInfo]) -> tuple[Runner, ...]:
     """The children that serve a model, the one that was started last first."""
     children = [process for process in processes if process.parent_pid == pid]

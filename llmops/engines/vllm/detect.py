@@ -15,6 +15,7 @@ from llmops.core.version import Version
 from llmops.engines.base import Installation
 from llmops.engines.containers import container_of, in_another_machine, list_containers, own_machine
 from llmops.engines.foreign import whose_program
+from llmops.engines.programs import programs_on_disk
 from llmops.engines.unit import exec_words, unit_of, units_on_disk
 from llmops.engines.vllm.package import flags_of, interpreter_of, package_of
 from llmops.engines.vllm.words import MODULE, NAME
@@ -43,7 +44,7 @@ def detect(host: Host) -> tuple[Installation, ...]:
     named = {word for known in (*units, *running) for word in known.command}
     programs = tuple(
         _installation(host, "binary", _startable(host, path), detail=path)
-        for path in _programs(host)
+        for path in programs_on_disk(host, NAME, _PLACES, _HOME_PLACES)
         if path not in named
     )
     return (*sorted(units, key=lambda unit: unit.pid is None), *containers, *running, *programs)
@@ -75,21 +76,6 @@ def _units(host: Host, processes: Sequence[ProcessInfo]) -> Iterator[Installatio
         if _is_server(words):
             pid = process.pid if process else None
             yield _installation(host, "unit", _command(words), unit=name, pid=pid, detail=name)
-
-
-def _programs(host: Host) -> tuple[str, ...]:
-    """The one on PATH first, then the usual places; each file once."""
-    home = host.environment().get("HOME", "")
-    at_home = [f"{home}/{place}" for place in _HOME_PLACES] if home.startswith("/") else []
-    on_path = host.which(NAME)
-    found: dict[str, str] = {}
-    for path in ([on_path] if on_path else []) + [f"{place}/{NAME}" for place in (*_PLACES, *at_home)]:
-        try:
-            if host.status(path).kind == "file":
-                found.setdefault(host.resolve(path), path)
-        except OSError:
-            continue
-    return tuple(found.values())
 
 
 def _startable(host: Host, script: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from llmops.core.errors import LlmopsError
 from llmops.engines.base import InForce, Installation
-from llmops.engines.seeing import Unseen, ask_json, memory_of, owner_of, text, unit_part, whole
+from llmops.engines.seeing import Unseen, ask_json, descendants, owner_of, process_part, text, unit_part, whole
 from llmops.engines.vllm.command import configured, endpoint, url_of
 from llmops.engines.vllm.metrics import VllmMetrics, ask_metrics
 from llmops.engines.vllm.package import program_directories
@@ -46,7 +46,9 @@ def observe(host: Host, installation: Installation) -> VllmInForce:
     processes = host.processes()
     process = _process_of(processes, installation, seen, unseen)
     if process is not None:
-        seen = _process_part(host, process, processes, seen, unseen)
+        # The last one first: the workers that hold the model are children of the engine core.
+        workers = [one.pid for one in reversed(descendants(process.pid, processes))]
+        seen = process_part(host, process, workers, seen, unseen)
     words = seen.arguments or seen.configured_arguments or ()
     seen = replace(seen, config_files=_config_files(host, words, unseen))
     arguments, config = read_words(words[program_length(words) or len(words) :]), configured_in(words, seen)
@@ -81,36 +83,6 @@ def _process_of(
                 return process
     unseen.note("arguments", f"process {main.pid} is not a vllm server")
     return None
-
-
-def _process_part(
-    host: Host, process: ProcessInfo, processes: Sequence[ProcessInfo], seen: VllmInForce, unseen: Unseen
-) -> VllmInForce:
-    if process.environment is None:
-        unseen.note("environment", "the environment of another user's process is readable by root only")
-    workers = _descendants(process.pid, processes)
-    resident, anonymous = memory_of(host, (process.pid, *workers), unseen)
-    return replace(
-        seen,
-        pid=process.pid,
-        arguments=process.argv,
-        environment=process.environment,
-        control_group=process.control_group,
-        worker_pids=workers,
-        resident_bytes=resident,
-        anonymous_bytes=anonymous,
-    )
-
-
-def _descendants(pid: int, processes: Sequence[ProcessInfo]) -> tuple[int, ...]:
-    """Children and theirs, the last started first: the workers that hold the model are children of the engine core."""
-    found: list[int] = []
-    parents = {pid}
-    while parents:
-        children = [one.pid for one in processes if one.parent_pid in parents and one.pid not in found]
-        found += children
-        parents = set(children)
-    return tuple(reversed(found))
 
 
 def _config_files(host: Host, words: Sequence[str], unseen: Unseen) -> tuple[tuple[str, str], ...]:
