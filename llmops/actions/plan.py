@@ -127,7 +127,8 @@ def _by_itself(plan: Plan, *, is_paged: bool) -> str:
         pool = f", {whole:,} in one pool" if plan.kv_unified else ""
         return f"without --context this version takes {plan.context_tokens_per_slot:,} tokens for each slot{pool}"
     or_less = "" if is_paged else ", or what fits"
-    return f"without --context the engine takes all that the model was trained on{or_less}"
+    trained = f"{plan.model.context_tokens_trained:,} tokens"
+    return f"without --context the engine takes {trained}, all that the model was trained on{or_less}"
 
 
 def _as_it_starts(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
@@ -135,11 +136,12 @@ def _as_it_starts(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
     budgets = tuple(replace(budget, needed_cache_bytes=budget.request_cache_bytes) for budget in plan.budgets)
     held = min((budget.max_concurrency for budget in budgets if budget.max_concurrency is not None), default=0.0)
     plan = replace(plan, budgets=budgets)
-    if held >= plan.slots:
+    if held >= plan.slots or held < 1.0:  # with less than one it does not start, and that is said
         return plan, ()
     return plan, (
         f"by itself it runs up to {plan.slots} requests at once, and the cache holds {held:.2f} of"
-        f" {plan.context_tokens_per_slot} tokens: long ones are interrupted and computed again; --slots bounds them",
+        f" {plan.context_tokens_per_slot:,} tokens each: long ones are interrupted and computed again; --slots bounds"
+        " them",
     )
 
 

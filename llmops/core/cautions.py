@@ -10,6 +10,12 @@ from llmops.core.problem import Problem
 # The pairs that CUDA builds have compiled kernels for, each with itself (llama.cpp, docs/build.md and fattn.cu).
 FAST_ON_CARDS = frozenset({"f16", "bf16", "q8_0", "q4_0"})
 EIGHT_BITS = frozenset({"q8_0", "fp8"})
+# What gives more slots, by what keeps them few.
+MORE_SLOTS = {
+    "given": "without --slots they are computed",
+    "memory": "a smaller model, a shorter --context or more memory gives more",
+    "speed": "a smaller model or a faster machine gives more",
+}
 
 
 def cautions(problem: Problem, plan: Plan, demand: Demand, levers: tuple[str, ...]) -> tuple[str, ...]:
@@ -26,19 +32,26 @@ def _shape_warnings(problem: Problem, plan: Plan, levers: tuple[str, ...]) -> li
     lines = []
     trained, workload = plan.model.context_tokens_trained, plan.workload
     if workload.context_floor_tokens > trained:
-        lines.append(f"the context floor of {workload.context_floor_tokens} tokens is cut to the {trained} trained")
+        lines.append(
+            f"the context floor of {workload.context_floor_tokens} tokens is cut to the {trained} that the model was"
+            " trained on; longer requests need another model"
+        )
     if workload.prompt_tokens + workload.reply_tokens > plan.context_tokens_per_slot:
         lines.append(
             f"a request of {workload.prompt_tokens} + {workload.reply_tokens} tokens does not fit a slot of"
-            f" {plan.context_tokens_per_slot}: longer prompts are refused, longer replies cut"
+            f" {plan.context_tokens_per_slot}: longer prompts are refused, longer replies cut; --context asks for more"
         )
     if "shorter context" in levers:
         lines.append(
             f"memory holds {plan.context_tokens_per_slot} tokens per slot instead of the"
-            f" {problem.preferred_context_tokens} served until now; requests above that are refused"
+            f" {problem.preferred_context_tokens} served until now; requests above that are refused; --context"
+            f" {problem.preferred_context_tokens} makes that a floor"
         )
     if plan.cache_type_k in EIGHT_BITS and f"{plan.cache_type_k} cache" in levers:
-        lines.append("the cache is kept in 8 bits to make it fit: half the memory, slightly less exact replies")
+        lines.append(
+            "the cache is kept in 8 bits to make it fit: half the memory, slightly less exact replies; --cache-type"
+            " fixes another"
+        )
     lines += _split_warning(problem, plan)
     types = {plan.cache_type_k, plan.cache_type_v}
     if problem.on_gpu and not problem.choices.is_paged and (len(types) > 1 or not types <= FAST_ON_CARDS):
@@ -70,7 +83,8 @@ def _load_warnings(problem: Problem, plan: Plan, demand: Demand) -> list[str]:
         because = "as given" if plan.binding_constraint == "given" else f"because of {plan.binding_constraint}"
         lines.append(
             f"{plan.slots} of {demand.slots_wanted} wanted slots {because}:"
-            f" {plan.wait_probability:.0%} of requests wait, {plan.wait_seconds_mean:.1f} s on average"
+            f" {plan.wait_probability:.0%} of requests wait, {plan.wait_seconds_mean:.1f} s on average;"
+            f" {MORE_SLOTS.get(plan.binding_constraint, MORE_SLOTS['memory'])}"
         )
     rate = 1.0 / problem.rates.likely.step_seconds(plan.slots)
     if rate < plan.policy.minimum_tokens_per_second:
@@ -81,7 +95,7 @@ def _load_warnings(problem: Problem, plan: Plan, demand: Demand) -> list[str]:
     if demand.saturated:
         lines.append(
             f"the users ask faster than this machine answers: a turn takes {demand.generation_seconds:.0f} s here and"
-            f" they want one every {plan.workload.turn_seconds:.0f} s"
+            f" they want one every {plan.workload.turn_seconds:.0f} s; serve fewer, or take a smaller model"
         )
     return lines
 

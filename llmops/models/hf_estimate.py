@@ -107,7 +107,10 @@ def _unsure_bytes(facts: ConfigFacts, rows: list[_Row]) -> int:
 def _notes(
     facts: ConfigFacts, part: ConfigFacts, weights: HfWeights, quantization: Quantization | None
 ) -> tuple[str, ...]:
-    notes = ["its weights are computed from config.json, for no .safetensors file is there"]
+    notes = [
+        "its weights are computed from config.json, for no .safetensors file is there; those of the whole download are"
+        " exact"
+    ]
     if not part.has("dtype"):
         notes.append("config.json does not name the type of its weights: bfloat16 is assumed")
     if weights.draft_bytes:

@@ -59,6 +59,7 @@ def test_what_would_not_even_start_says_so(run: Run, directory: str) -> None:
         ran = run("size", *CARD[:4], "--kv-memory", "64MiB", "--model", directory, *slots)
         assert ran.exit_code == 4
         assert "room for 0.50 of them" in ran.stderr
+        assert "by itself it runs up to" not in ran.stdout
         assert "would start" not in ran.stderr
         assert ("one request of 16,384 tokens needs" in ran.stderr) is (slots == ())
     ran = run("size", *CARD[:4], "--gpu", "Card:1GiB", "--ram", "32GiB", "--model", directory)

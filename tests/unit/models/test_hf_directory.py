@@ -288,7 +288,8 @@ def test_what_was_assumed_is_noted(tmp_path: Path) -> None:
     assert read(write_model(tmp_path / "whole")).notes == ()
     alone = read(write_model(tmp_path / "alone", {}, torch_dtype=...))
     assert alone.notes == (
-        "its weights are computed from config.json, for no .safetensors file is there",
+        "its weights are computed from config.json, for no .safetensors file is there; those of the whole download are"
+        " exact",
         "config.json does not name the type of its weights: bfloat16 is assumed",
     )
     window = read(write_model(tmp_path / "window", model_type="phi3", sliding_window=64))
