@@ -23,6 +23,7 @@ from llmops.host.local import LocalHost
 from llmops.models import read_model
 from tests.truth.shapes import attention, hybrid
 from tests.truth.shapes.shape import Shape
+from tests.truth.shapes.sizes import COMMAND_R_35B, GEMMA_2_2B, GEMMA_4_12B, QWEN_3_1_7B, QWEN_3_5_9B, QWEN_3_5_27B
 
 HERE = Path(__file__).parent
 MIB = 1024**2
@@ -44,49 +45,14 @@ FLASH_ATTENTION_BY_ITSELF = Version((6325,))
 SHAPES: dict[str, Callable[[], Shape]] = {
     "phi-3-mini": attention.phi3,
     "qwen3-8b": attention.qwen3,
-    "gemma-2-2b": partial(
-        attention.gemma,
-        "gemma2",
-        layers=26,
-        embedding=2304,
-        count=8,
-        kv_heads=4,
-        width=9216,
-        window=4096,
-        vocabulary=256_000,
-        context=8192,
-    ),
-    "gemma-4-12b": partial(
-        attention.gemma4,
-        layers=48,
-        embedding=3840,
-        count=16,
-        kv_heads=(1, 8),
-        width=15_360,
-        window=1024,
-        shared=0,
-        inner=0,
-    ),
+    "gemma-2-2b": GEMMA_2_2B,
+    "gemma-4-12b": GEMMA_4_12B,
     "gpt-oss-20b": attention.gpt_oss,
-    "qwen3.5-9b": partial(
-        hybrid.qwen_hybrid, "qwen35", layers=32, embedding=4096, kv_heads=4, width=12_288, vocabulary=248_320
-    ),
+    "qwen3.5-9b": QWEN_3_5_9B,
     "qwen3-coder-next": hybrid.qwen_hybrid,
-    "qwen3-1.7b": partial(attention.qwen3, layers=28, embedding=2048, count=16, width=6144),
-    "qwen3.5/3.6/3.8-27b": partial(
-        hybrid.qwen_hybrid,
-        "qwen35",
-        layers=64,
-        embedding=5120,
-        count=24,
-        kv_heads=4,
-        value_heads=48,
-        width=17_408,
-        vocabulary=248_320,
-    ),
-    "command-r-35b": partial(
-        attention.llama, layers=40, embedding=8192, count=64, kv_heads=64, width=22_528, vocabulary=256_000, tied=True
-    ),
+    "qwen3-1.7b": QWEN_3_1_7B,
+    "qwen3.5/3.6/3.8-27b": QWEN_3_5_27B,
+    "command-r-35b": COMMAND_R_35B,
     "qwen2.5-3b": partial(
         attention.llama, layers=36, embedding=2048, count=16, kv_heads=2, width=11_008, vocabulary=151_936, tied=True
     ),

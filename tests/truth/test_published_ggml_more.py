@@ -29,6 +29,7 @@ from llmops.models import read_model
 from tests.truth.shapes import attention, hybrid, latent
 from tests.truth.shapes.published import PUBLISHED
 from tests.truth.shapes.shape import Shape
+from tests.truth.shapes.sizes import GEMMA_2_2B, GEMMA_4_12B, GLM_5, QWEN_3_5_9B, QWEN_3_5_27B
 from tests.truth.test_published_ggml_cache import model_of
 
 HERE = Path(__file__).parent
@@ -57,45 +58,10 @@ SHAPES: dict[str, Callable[[], Shape]] = {
         width=4096,
         vocabulary=65_537,
     ),
-    "gemma-2-2b": partial(
-        attention.gemma,
-        "gemma2",
-        layers=26,
-        embedding=2304,
-        count=8,
-        kv_heads=4,
-        width=9216,
-        window=4096,
-        vocabulary=256_000,
-        context=8192,
-    ),
-    "gemma-4-12b": partial(
-        attention.gemma4,
-        layers=48,
-        embedding=3840,
-        count=16,
-        kv_heads=(1, 8),
-        width=15_360,
-        window=1024,
-        shared=0,
-        inner=0,
-    ),
+    "gemma-2-2b": GEMMA_2_2B,
+    "gemma-4-12b": GEMMA_4_12B,
     "gemma-4-26b-a4b": PUBLISHED["gemma4-26b-a4b"],
-    "glm-5.2": partial(
-        latent.deepseek2,
-        "glm-dsa",
-        layers=78,
-        draft_layers=1,
-        embedding=6144,
-        count=64,
-        plain=192,
-        value=256,
-        query_rank=2048,
-        width=12_288,
-        vocabulary=154_880,
-        context=1_048_576,
-        indexer=(32, 128),
-    ),
+    "glm-5.2": partial(GLM_5, context=1_048_576),
     "llama-3.1-70b": partial(attention.llama, layers=80, embedding=8192, count=64, width=28_672),
     "llama-3.2-1b": partial(attention.llama, layers=16, embedding=2048, length=64, width=8192, tied=True),
     "llama-3.2-3b": partial(attention.llama, layers=28, embedding=3072, count=24, width=8192, tied=True),
@@ -123,13 +89,9 @@ SHAPES: dict[str, Callable[[], Shape]] = {
         expert_width=1024,
         vocabulary=248_320,
     ),
-    "qwen3.5-9b": partial(QWEN35, layers=32, embedding=4096, kv_heads=4, width=12_288),
-    "qwen3.5_3.6_3.8-27b": partial(
-        QWEN35, layers=64, embedding=5120, count=24, kv_heads=4, value_heads=48, width=17_408
-    ),
-    "qwen3.8-27b-mtp": partial(
-        QWEN35, layers=64, draft_layers=1, embedding=5120, count=24, kv_heads=4, value_heads=48, width=17_408
-    ),
+    "qwen3.5-9b": QWEN_3_5_9B,
+    "qwen3.5_3.6_3.8-27b": QWEN_3_5_27B,
+    "qwen3.8-27b-mtp": partial(QWEN_3_5_27B, draft_layers=1),
     "qwen3.5_3.6-35b-a3b": PUBLISHED["qwen3.5-35b-a3b"],
     "trinity-nano": lambda: renamed(
         attention.cohere2(layers=56, embedding=1024, count=8, kv_heads=2, width=3072, window=2048, vocabulary=200_192),

@@ -20,8 +20,9 @@ from llmops.core.model import ModelSpec
 from llmops.host.local import LocalHost
 from llmops.models import read_model
 from tests.doubles.gguf_files import F32_TENSOR, Q4_K, Q5_K, Q6_K, Q8_0, Tensor
-from tests.truth.shapes import attention, hybrid
+from tests.truth.shapes import attention
 from tests.truth.shapes.shape import Shape
+from tests.truth.shapes.sizes import COMMAND_R_35B, QWEN_3_1_7B, QWEN_3_5_9B, QWEN_3_5_27B
 
 MIB, GIB = 1024**2, 1024**3
 Recipe = Callable[[str, int, int], int]
@@ -61,17 +62,9 @@ def made(shape: Shape, recipe: Recipe, directory: Path) -> ModelSpec:
     return read_model(LocalHost(), str(typed.write(directory / "made.gguf")))
 
 
-COMMAND_R = partial(
-    attention.llama, layers=40, embedding=8192, count=64, kv_heads=64, width=22_528, vocabulary=256_000, tied=True
-)
 LLAMA_3B = partial(
     attention.llama, layers=28, embedding=3072, count=24, kv_heads=8, width=8192, vocabulary=128_256, tied=True
 )
-QWEN_27B = partial(
-    hybrid.qwen_hybrid, "qwen35", layers=64, embedding=5120, count=24, kv_heads=4, value_heads=48, width=17_408,
-    vocabulary=248_320,
-)  # fmt: skip
-QWEN_9B = partial(hybrid.qwen_hybrid, "qwen35", layers=32, embedding=4096, kv_heads=4, width=12_288, vocabulary=248_320)
 
 
 def mebibytes(placement: Placement, model: ModelSpec, settings: GgmlSettings, device: int) -> tuple[float, float]:
@@ -82,7 +75,7 @@ def mebibytes(placement: Placement, model: ModelSpec, settings: GgmlSettings, de
 
 def test_weights_of_every_layer_where_the_recipe_gives_some_more_bits(tmp_path: Path) -> None:
     """l69: Command-R 35B on a 4070 Ti and a 3090 Ti, 12 layers and 28 with the output: weights to 0.01 MiB."""
-    shape = COMMAND_R()  # a model whose parts of a layer work side by side, after one norm
+    shape = COMMAND_R_35B()  # a model whose parts of a layer work side by side, after one norm
     shape = replace(shape, tensors=tuple(one for one in shape.tensors if not one.name.endswith("ffn_norm.weight")))
     model = made(shape, small, tmp_path)
     placement = place_layers(40, 41, (int(9.9 * GIB), 25 * GIB))
@@ -110,7 +103,7 @@ def test_two_cards_of_the_same_size(tmp_path: Path) -> None:
 
 def test_states_lie_with_their_layers_on_two_cards(tmp_path: Path) -> None:
     """Ollama's ground truth of a hybrid model on two cards: caches 9216 + 7168, states 90.40 + 59.23 MiB."""
-    model = made(QWEN_27B(), medium, tmp_path)
+    model = made(QWEN_3_5_27B(), medium, tmp_path)
     placement = place_layers(64, None, (38 * GIB, 27 * GIB))
     settings = GgmlSettings(1, 262_144)
     first, second = (mebibytes(placement, model, settings, card) for card in (0, 1))
@@ -121,7 +114,7 @@ def test_states_lie_with_their_layers_on_two_cards(tmp_path: Path) -> None:
 
 def test_layers_that_stay_on_the_host_keep_caches_and_states_there(tmp_path: Path) -> None:
     """l28: 13 of 32 layers of Qwen3.5 9B on the processor: `-ngl 20`, counting the output layer."""
-    model = made(QWEN_9B(), medium, tmp_path)
+    model = made(QWEN_3_5_9B(), medium, tmp_path)
     placement = place_layers(32, 20, (8 * GIB,))
     settings = GgmlSettings(1, 8192)
     host, card = (mebibytes(placement, model, settings, device) for device in (HOST, 0))
@@ -142,8 +135,8 @@ def test_half_a_dense_model_on_a_card(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shape", "storage", "host_mib"),
     [
-        pytest.param(partial(attention.qwen3, layers=28, embedding=2048, count=16, width=6144), Q4_K, 166, id="l33"),
-        pytest.param(QWEN_27B, Q4_K, 682.03, id="l63"),
+        pytest.param(QWEN_3_1_7B, Q4_K, 166, id="l33"),
+        pytest.param(QWEN_3_5_27B, Q4_K, 682.03, id="l63"),
         pytest.param(attention.llama, Q8_0, 532.31, id="8b-8-bit"),
     ],
 )

@@ -21,8 +21,9 @@ from llmops.core.plan import Speed, SpeedRange
 from llmops.core.throughput import host_part, predict_rates, speeds
 from llmops.core.workload import DEFAULTS, WorkloadKind
 from tests.doubles.gguf_files import MXFP4, Q8_0
-from tests.truth.shapes import attention, latent
+from tests.truth.shapes import attention
 from tests.truth.shapes.shape import Shape
+from tests.truth.shapes.sizes import DEEPSEEK_V2_LITE, GEMMA_2_9B
 from tests.truth.test_published_placement import Recipe, made, medium
 
 GIB = 1024**3
@@ -49,20 +50,7 @@ class Row(NamedTuple):
 ROWS = (
     Row(
         "deepseek-coder-v2-lite",
-        partial(
-            latent.deepseek2,
-            layers=27,
-            embedding=2048,
-            count=16,
-            query_rank=0,
-            expert_count=64,
-            used=6,
-            expert_width=1408,
-            shared=2,
-            width=10_944,
-            dense=1,
-            vocabulary=102_400,
-        ),
+        DEEPSEEK_V2_LITE,
         medium,
         1,
         None,
@@ -72,16 +60,7 @@ ROWS = (
     Row("gpt-oss-20b", attention.gpt_oss, experts_in_4_bits, 1, None, 12, 36.4),
     Row(
         "gemma-2-9b",
-        partial(
-            attention.gemma,
-            "gemma2",
-            layers=42,
-            embedding=3584,
-            width=14_336,
-            window=4096,
-            vocabulary=256_000,
-            context=8192,
-        ),
+        GEMMA_2_9B,
         medium,
         1,
         36,

@@ -7,6 +7,7 @@ from functools import partial
 
 from tests.truth.shapes import attention, hybrid, latent
 from tests.truth.shapes.shape import Shape
+from tests.truth.shapes.sizes import DEEPSEEK_V2_LITE, GEMMA_2_9B, GLM_5, QWEN_3_5_9B
 
 PUBLISHED: dict[str, Callable[[], Shape]] = {
     "qwen3-8b": attention.qwen3,
@@ -16,16 +17,7 @@ PUBLISHED: dict[str, Callable[[], Shape]] = {
     "deepseek-v3": latent.deepseek2,
     "llama-3.1-8b": attention.llama,
     "qwen3-30b-a3b": attention.qwen3moe,
-    "gemma2-9b": partial(
-        attention.gemma,
-        "gemma2",
-        layers=42,
-        embedding=3584,
-        width=14_336,
-        window=4096,
-        vocabulary=256_000,
-        context=8192,
-    ),
+    "gemma2-9b": GEMMA_2_9B,
     "gemma3n-e4b": attention.gemma3n,
     "gemma4-e4b": attention.gemma4,
     "gemma4-26b-a4b": partial(
@@ -47,35 +39,8 @@ PUBLISHED: dict[str, Callable[[], Shape]] = {
     "glm-4.5-air": attention.glm4moe,
     "openelm-1.1b": attention.openelm,
     "nemotron-49b-like": attention.deci,
-    "deepseek-v2-lite": partial(
-        latent.deepseek2,
-        layers=27,
-        embedding=2048,
-        count=16,
-        query_rank=0,
-        expert_count=64,
-        used=6,
-        expert_width=1408,
-        shared=2,
-        width=10_944,
-        dense=1,
-        vocabulary=102_400,
-    ),
-    "deepseek-v2-lite-old": partial(
-        latent.deepseek2,
-        layers=27,
-        embedding=2048,
-        count=16,
-        query_rank=0,
-        expert_count=64,
-        used=6,
-        expert_width=1408,
-        shared=2,
-        width=10_944,
-        dense=1,
-        vocabulary=102_400,
-        split=False,
-    ),
+    "deepseek-v2-lite": DEEPSEEK_V2_LITE,
+    "deepseek-v2-lite-old": partial(DEEPSEEK_V2_LITE, split=False),
     "kimi-k2": partial(latent.deepseek2, count=64, expert_count=384, dense=1, vocabulary=163_840, context=131_072),
     "glm-4.7-flash": partial(
         latent.deepseek2,
@@ -94,36 +59,11 @@ PUBLISHED: dict[str, Callable[[], Shape]] = {
         context=202_752,
     ),
     "deepseek-v3.2": partial(latent.deepseek2, "deepseek32", draft_layers=1),
-    "glm-5": partial(
-        latent.deepseek2,
-        "glm-dsa",
-        layers=78,
-        draft_layers=1,
-        embedding=6144,
-        count=64,
-        plain=192,
-        value=256,
-        query_rank=2048,
-        width=12_288,
-        vocabulary=154_880,
-        context=202_752,
-        indexer=(32, 128),
-    ),
+    "glm-5": GLM_5,
     "minicpm3-4b": latent.minicpm3,
     "plm-1.8b": latent.plm,
-    "qwen3.5-9b": partial(
-        hybrid.qwen_hybrid, "qwen35", layers=32, embedding=4096, kv_heads=4, width=12_288, vocabulary=248_320
-    ),
-    "qwen3.5-9b-mtp": partial(
-        hybrid.qwen_hybrid,
-        "qwen35",
-        layers=32,
-        draft_layers=1,
-        embedding=4096,
-        kv_heads=4,
-        width=12_288,
-        vocabulary=248_320,
-    ),
+    "qwen3.5-9b": QWEN_3_5_9B,
+    "qwen3.5-9b-mtp": partial(QWEN_3_5_9B, draft_layers=1),
     "qwen3.5-35b-a3b": partial(
         hybrid.qwen_hybrid, "qwen35moe", layers=40, expert_count=256, used=8, vocabulary=248_320
     ),

@@ -4,7 +4,7 @@
     attention.qwen3(layers=4, kv_heads=2)      -> Shape   the same family at other sizes (every argument has a default)
     shape.write(path)                          -> Path    what llama-server and read_gguf open; any size, a few MiB
     latent.*, hybrid.*                                    compressed caches (MLA); recurrent and hybrid models
-    published.VARIABLE                                    the families that `variations.py` draws sizes for
+    sizes.GEMMA_2_2B(), variations.draw(seed, count)      sizes that several tables name; sizes drawn by chance
 
 The engine must never load such a file: only its pass without allocation may see it (`fit_pass.py`).
 """
