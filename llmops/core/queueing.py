@@ -19,12 +19,10 @@ _LONGEST_QUEUE = 1_000_000
 
 @dataclass(frozen=True)
 class Waiting:
-    """What an arriving user meets: the chance to wait (0-1), the mean wait of all, the mean of those who wait."""
+    """What an arriving user meets: the chance to wait (0-1) and the mean wait of all."""
 
     probability: float
     seconds_mean: float
-    seconds_mean_if_waiting: float
-    busy_slots_mean: float
 
 
 def waiting(users: int, think_seconds: float, slots: int, service_seconds: ServiceSeconds) -> Waiting:
@@ -37,9 +35,7 @@ def waiting(users: int, think_seconds: float, slots: int, service_seconds: Servi
     probability = sum(present[slots:])
     drain_seconds = service_seconds(slots) / slots
     seconds = sum(chance * (others - slots + 1) * drain_seconds for others, chance in enumerate(present[slots:], slots))
-    everybody = occupancy(users, think_seconds, slots, service_seconds)
-    busy = sum(chance * min(number, slots) for number, chance in enumerate(everybody))
-    return Waiting(probability, seconds, seconds / probability if probability > 0 else 0.0, busy)
+    return Waiting(probability, seconds)
 
 
 def occupancy(users: int, think_seconds: float, slots: int, service_seconds: ServiceSeconds) -> tuple[float, ...]:

@@ -61,14 +61,14 @@ QUANTIZATIONS: dict[str, CardRule] = {
     "torchao": CardRule("torchao", (7, 5), "an AWQ checkpoint", f"{_METHODS}/torchao.py"),
     "quark": CardRule("Quark", (7, 0), "an AWQ checkpoint", f"{_METHODS}/quark/quark.py"),
 }
-# The AMD cards that its packages for ROCm are made for.
+# The AMD cards that its packages for ROCm are made for (vllm 0.33.0,
+# docs/getting_started/installation/gpu.rocm.inc.md).
 AMD_ARCHITECTURES = frozenset({
     "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1101", "gfx1150", "gfx1151", "gfx1200", "gfx1201",
 })  # fmt: skip
-AMD_SOURCE = "vllm 0.33.0, docs/getting_started/installation/gpu.rocm.inc.md"
-# The first driver that runs programs made for CUDA 13, which the package on PyPI is.
+# The first driver that runs programs made for CUDA 13 (its release notes), which the package of 0.33.0 on PyPI is: it
+# depends on cu13 packages.
 LEAST_DRIVER = 580
-DRIVER_SOURCE = "CUDA 13 release notes; vllm 0.33.0 on PyPI depends on cu13 packages"
 
 
 def why_not_these_cards(cards: Sequence[Gpu], quantization_method: str | None = None) -> str | None:

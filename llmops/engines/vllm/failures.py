@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-_KILLED = 137
-_CRASHES = {132: "an illegal instruction", 134: "an abort", 139: "a segmentation fault"}
-_SHOWN_CHARACTERS = 400
+from llmops.engines.failures import KILLED, SHOWN_CHARACTERS, Cause, advice, how_it_ended
+
 # `(EngineCore pid=7) ERROR 11-29 23:21:18 [core.py:1510] ValueError: ...`, or the same without what stands before it.
 _EXCEPTION = re.compile(
     r"^(?:\([^)]*\) )?(?:ERROR \S+ \S+ \[[^\]]*\] )?((?:[\w.]*(?:Error|Exception)|vllm: error): ?.*)$", re.MULTILINE
@@ -18,17 +16,9 @@ _REFUSED_VALUE = re.compile(r"^(?:\([^)]*\) )?(?:ERROR \S+ \S+ \[[^\]]*\] )?\s*(
 _NO_CAUSE = "Engine core initialization failed"
 
 
-@dataclass(frozen=True)
-class _Cause:
-    """Words in the log that identify a cause, and what to do; {0}, {1} are what the words name."""
-
-    words: re.Pattern[str]
-    advice: str
-
-
 _CAUSES = (
-    _Cause(re.compile(r"address already in use", re.IGNORECASE), "another program has the port"),
-    _Cause(
+    Cause(re.compile(r"address already in use", re.IGNORECASE), "another program has the port"),
+    Cause(
         re.compile(
             r"max seq len \((\d+)\).{0,400}?KV cache is needed.{0,400}?estimated maximum model length is (\d+)",
             re.DOTALL,
@@ -36,12 +26,12 @@ _CAUSES = (
         "the cache cannot hold one request of {0} tokens: the longest that fits has {1}; give it more memory"
         " (--kv-memory, --gpu-memory-utilization) or plan with --context {1}",
     ),
-    _Cause(
+    Cause(
         re.compile(r"No available memory for the cache blocks|KV cache is needed, which is larger"),
         "no memory is left for the cache: give it more (--kv-memory, --gpu-memory-utilization), or serve a smaller"
         " model",
     ),
-    _Cause(
+    Cause(
         re.compile(
             r"Free memory on device.{0,20}? \(([\d.]+)/([\d.]+) GiB\) on startup is less than|"
             r"Available memory on node \d+ \(([\d.]+)/([\d.]+) GiB\) on startup is less than"
@@ -49,15 +39,15 @@ _CAUSES = (
         "another process holds the memory (free and total, GiB: {0} of {1}): stop it (nvidia-smi shows it on a card),"
         " or plan again, which takes what is free",
     ),
-    _Cause(
+    Cause(
         re.compile(r"Model architectures \[(.{1,100}?)\] (?:are not supported|failed to be inspected)"),
         "this vLLM cannot serve the architecture {0}: install a newer one, or serve another model",
     ),
-    _Cause(
+    Cause(
         re.compile(r"model type `([^`]{1,100})` but Transformers does not recognize"),
         "this vLLM's transformers package does not know models of type {0}: install newer ones of both",
     ),
-    _Cause(
+    Cause(
         re.compile(
             r"LocalEntryNotFoundError|OfflineModeIsEnabled|is not a valid model identifier"
             r"|outgoing traffic has been disabled"
@@ -65,29 +55,29 @@ _CAUSES = (
         "the model is not on this disk, and nothing is downloaded (HF_HUB_OFFLINE=1): fetch it first, or give --model"
         " its directory",
     ),
-    _Cause(
+    Cause(
         re.compile(r"Bfloat16 is only supported on GPUs"),
         "this card cannot compute in bfloat16: plan with --cache-type f16",
     ),
-    _Cause(
+    Cause(
         re.compile(r"unrecognized arguments: (\S+)"),
         "this vLLM does not know {0}: say which version it is with --engine-version",
     ),
-    _Cause(
+    Cause(
         re.compile(r"out of memory|DefaultCPUAllocator: can't allocate", re.IGNORECASE),
         "memory was too short: plan with less of it, such as a lower --gpu-memory-utilization or --kv-memory",
     ),
-    _Cause(
+    Cause(
         re.compile(r"No package metadata was found for vllm"),
         "the package of this vLLM has another name, so that its script cannot start; python -m"
         " vllm.entrypoints.openai.api_server can",
     ),
-    _Cause(
+    Cause(
         re.compile(r"Failed to infer device type"),
         "this build finds no device that it can use: a driver is missing, or it is a build for cards on a machine"
         " without",
     ),
-    _Cause(
+    Cause(
         re.compile(r"Worker proc \S+ died unexpectedly \(exit code: (-?\d+)\)"),
         "a worker was killed or crashed ({0}): -9 is mostly the kernel out of memory (dmesg tells), -4 an instruction"
         " that this processor does not have",
@@ -97,17 +87,14 @@ _CAUSES = (
 
 def last_words(exit_code: int, output: str) -> str:
     """One line: what to do where the cause is known, how it ended, and the exception that says why."""
-    return "; ".join(part for part in (_advice(output), _how(exit_code), _exception(output)) if part)
+    return "; ".join(part for part in (advice(_CAUSES, output), _how(exit_code), _exception(output)) if part)
 
 
 def _how(exit_code: int) -> str:
-    if exit_code in _CRASHES:
-        return f"it crashed with {_CRASHES[exit_code]} (exit code {exit_code})"
-    if exit_code == _KILLED:
-        return "it was killed (exit code 137), most likely because the kernel ran out of memory: dmesg tells"
-    if exit_code == 0:
-        return "it ended with exit code 0, which it also does when a worker was killed"
-    return f"it ended with exit code {exit_code}"
+    how = how_it_ended(exit_code)
+    if exit_code == KILLED:
+        return f"{how}, most likely because the kernel ran out of memory: dmesg tells"
+    return f"{how}, which it also does when a worker was killed" if exit_code == 0 else how
 
 
 def _exception(output: str) -> str:
@@ -116,12 +103,4 @@ def _exception(output: str) -> str:
     telling = [line for line in said if _NO_CAUSE not in line]
     lines = [" ".join(line.split()) for line in output.splitlines() if line.strip()]
     found = (telling or [line for line in lines if _NO_CAUSE not in line][-1:])[:1]
-    return f"it said: {found[0][:_SHOWN_CHARACTERS]}" if found else ""
-
-
-def _advice(output: str) -> str:
-    for cause in _CAUSES:
-        match = cause.words.search(output)
-        if match is not None:
-            return cause.advice.format(*(group for group in match.groups() if group is not None))
-    return ""
+    return f"it said: {found[0][:SHOWN_CHARACTERS]}" if found else ""

@@ -41,8 +41,6 @@ class Cache:
     mib: float
     cells: int
     layers: int
-    key_mib: float
-    value_mib: float
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,6 @@ class State:
 
     mib: float
     cells: int
-    convolution_mib: float
-    recurrent_mib: float
 
 
 @dataclass(frozen=True)
@@ -107,8 +103,8 @@ def _reading(lines: list[str], seconds: float) -> FitReading:
     compute = [float(match[2]) for line in lines if (match := COMPUTE.search(line))]
     host = [match for line in lines if (match := HOST.search(line))]
     return FitReading(
-        tuple(Cache(float(row[0]), int(row[1]), int(row[2]), float(row[4]), float(row[6])) for row in caches),
-        tuple(State(float(row[0]), int(row[1]), float(row[2]), float(row[3])) for row in states),
+        tuple(Cache(float(row[0]), int(row[1]), int(row[2])) for row in caches),
+        tuple(State(float(row[0]), int(row[1])) for row in states),
         sum(compute) if compute else None,
         int(host[0][3]) if host else None,
         int(host[0][2]) if host else None,
