@@ -13,16 +13,7 @@ from llmops.core.errors import UnknownArchitecture
 from llmops.models.gguf_facts import MAX_VALUE
 from llmops.models.hf_config import ConfigFacts
 from llmops.models.hf_defaults import language_facts
-from llmops.models.hf_families_attention import (
-    Decoder,
-    latent,
-    latent_twice,
-    latent_with_indexer,
-    window_by_period,
-    window_listed,
-    window_when_switched_on,
-    window_where_rotated,
-)
+from llmops.models.hf_families_attention import Decoder, latent, latent_twice, latent_with_indexer
 from llmops.models.hf_families_special import (
     encoder,
     gemma3,
@@ -53,6 +44,7 @@ from llmops.models.hf_families_state import (
 )
 from llmops.models.hf_layers import Layers
 from llmops.models.hf_overrides import with_overrides
+from llmops.models.hf_windows import window_by_period, window_listed, window_when_switched_on, window_where_rotated
 
 Rule = Callable[[ConfigFacts], Layers]
 

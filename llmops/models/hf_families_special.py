@@ -9,21 +9,19 @@ from dataclasses import replace
 
 from llmops.core.model import AttentionLayer
 from llmops.models.hf_config import ConfigFacts
-from llmops.models.hf_families_attention import (
+from llmops.models.hf_families_attention import Decoder
+from llmops.models.hf_heads import (
     MOST_HEAD_LENGTH,
     MOST_HEADS,
-    Decoder,
     bounded,
     draft_layers,
-    full_attention,
     head_length,
     kv_heads,
     layer_words,
     query_heads,
-    rotary_layers,
-    window_by_period,
 )
 from llmops.models.hf_layers import Layers
+from llmops.models.hf_windows import full_attention, rotary_layers, window_by_period
 
 
 def gemma3(facts: ConfigFacts) -> Layers:

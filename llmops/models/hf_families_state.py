@@ -11,21 +11,20 @@ from collections.abc import Callable, Sequence
 from llmops.core.model import AttentionLayer, StateLayer
 from llmops.models.gguf_facts import MAX_LAYERS
 from llmops.models.hf_config import ConfigFacts
-from llmops.models.hf_families_attention import (
-    FULL_WORDS,
+from llmops.models.hf_families_attention import latent_layer
+from llmops.models.hf_heads import (
     MOST_HEAD_LENGTH,
     MOST_HEADS,
     bounded,
     draft_layers,
     head_length,
     kv_heads,
-    latent_layer,
     layer_words,
     numbered,
     query_heads,
-    window_tokens,
 )
 from llmops.models.hf_layers import Layers
+from llmops.models.hf_windows import FULL_WORDS, window_tokens
 
 # What one layer holds: keys and values, a state, both, or nothing (feed-forward only).
 ATTENTION, STATE, BOTH, NOTHING = "attention", "state", "both", "nothing"

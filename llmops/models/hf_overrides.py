@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from llmops.core.model import AttentionLayer
 from llmops.models.hf_config import ConfigFacts
-from llmops.models.hf_families_attention import MOST_HEAD_LENGTH, MOST_HEADS, bounded
+from llmops.models.hf_heads import MOST_HEAD_LENGTH, MOST_HEADS, bounded
 from llmops.models.hf_layers import Layers
 
 _LAYER_NUMBER = re.compile(r"[0-9]{1,4}")

@@ -9,7 +9,7 @@ from llmops.core.model import AttentionLayer, StateLayer
 from llmops.models.hf_config import ConfigFacts
 from llmops.models.hf_defaults import language_facts
 from llmops.models.hf_families import family_of, layers_of, unknown
-from llmops.models.hf_families_attention import query_heads
+from llmops.models.hf_heads import query_heads
 from llmops.models.hf_layers import Layers
 from llmops.models.hf_overrides import layer_overrides
 from llmops.models.hf_parameters_encoders import encoder_weights

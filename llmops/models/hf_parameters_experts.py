@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from llmops.models.gguf_facts import MAX_LAYERS
 from llmops.models.hf_config import ConfigFacts
-from llmops.models.hf_families_attention import layer_words, numbered
+from llmops.models.hf_heads import layer_words, numbered
 from llmops.models.hf_parameters_layers import MOST_EXPERTS, Place
 from llmops.models.hf_weights import Weight
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llmops.models.hf_config import ConfigFacts
-from llmops.models.hf_families_attention import layer_words
+from llmops.models.hf_heads import layer_words
 from llmops.models.hf_parameters_experts import experts, feed_forward, routed, shared
 from llmops.models.hf_parameters_layers import Place
 from llmops.models.hf_weights import Weight

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from llmops.core.model import AttentionLayer
 from llmops.models.hf_config import ConfigFacts
-from llmops.models.hf_families_attention import MOST_HEAD_LENGTH, bounded, query_heads
 from llmops.models.hf_families_state import kimi_delta_sizes, mamba2_heads, mamba2_inner, mamba_inner
+from llmops.models.hf_heads import MOST_HEAD_LENGTH, bounded, query_heads
 from llmops.models.hf_traits import Bias, Traits
 from llmops.models.hf_weights import Weight
 

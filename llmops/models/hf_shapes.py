@@ -14,9 +14,9 @@ from llmops.core.errors import UnknownArchitecture, UnreadableInput
 from llmops.core.model import LayerShape, ModelSpec
 from llmops.models.hf_config import ConfigFacts, read_config
 from llmops.models.hf_defaults import language_facts
-from llmops.models.hf_families_attention import query_heads
 from llmops.models.hf_families_state import mamba2_heads, mamba2_inner
 from llmops.models.hf_files import CONFIG
+from llmops.models.hf_heads import query_heads
 from llmops.models.hf_parameters import parameters_of
 from llmops.models.hf_weights import Weight
 
