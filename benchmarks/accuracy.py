@@ -47,7 +47,8 @@ class Score:
     @property
     def cells(self) -> tuple[str, ...]:
         """The row of the table."""
-        return (self.figure, f"{self.holding} of {self.count}", self.detail, self.aim, "" if self.is_reached else "no")
+        reached = "yes" if self.is_reached else "no"
+        return (self.figure, f"{self.holding} of {self.count}", self.detail, self.aim, reached)
 
 
 def cache_of_ggml() -> Score:
@@ -165,7 +166,7 @@ def main() -> int:
     parser.add_argument("--outside", action="store_true", help="list every figure that is off")
     asked = parser.parse_args()
     found = scores()
-    headers = ("published figures", "hold", "", "aim", "missed")
+    headers = ("published figures", "hold", "", "aim", "reached")
     print(tabulate([score.cells for score in found], headers=headers, tablefmt="github"))
     if asked.outside:
         print("\n".join(line for score in found for line in ("", score.figure, *score.outside)))
