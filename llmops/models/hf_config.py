@@ -106,6 +106,10 @@ class ConfigFacts:
         """Whether the key is there, under any of its names, and not null."""
         return self.find(key)[1] is not None
 
+    def first_of(self, *keys: str) -> str:
+        """The first of several names that the file uses; the first of all where it uses none."""
+        return next((key for key in keys if self.has(key)), keys[0])
+
     def wrong(self, key: str, value: object) -> UnreadableInput:
         """The complaint about a value that cannot be true."""
         return unreadable(self.path, f"{self.where}{key} is {_shown(value)}, which cannot be", _HINT)

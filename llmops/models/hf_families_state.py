@@ -39,13 +39,8 @@ MOST_STATE = 2**31 - 1
 MOST_KERNEL = 1_024
 
 
-def _first(facts: ConfigFacts, *keys: str) -> str:
-    """The first of several names that the file uses; the first of all where it uses none."""
-    return next((key for key in keys if facts.has(key)), keys[0])
-
-
 def _kernel(facts: ConfigFacts, *keys: str) -> int:
-    return bounded(facts, _first(facts, *keys), most=MOST_KERNEL)
+    return bounded(facts, facts.first_of(*keys), most=MOST_KERNEL)
 
 
 def _sized(facts: ConfigFacts, kind: str, convolution: int, recurrent: int) -> StateLayer:
@@ -77,22 +72,22 @@ def kimi_delta_sizes(facts: ConfigFacts) -> tuple[int, int, int]:
         heads, length = bounded(part, "num_heads", most=MOST_HEADS), bounded(part, "head_dim", most=MOST_HEAD_LENGTH)
         return heads, length, _kernel(part, "short_conv_kernel_size")
     heads = bounded(facts, "linear_num_heads", query_heads(facts), most=MOST_HEADS)
-    length = bounded(facts, _first(facts, "linear_head_dim", "head_dim"), most=MOST_HEAD_LENGTH)
+    length = bounded(facts, facts.first_of("linear_head_dim", "head_dim"), most=MOST_HEAD_LENGTH)
     return heads, length, _kernel(facts, "short_conv_kernel_size", "linear_conv_kernel_dim")
 
 
 def mamba(facts: ConfigFacts) -> StateLayer:
     """Mamba (Jamba, Falcon-Mamba): a state for each inner channel."""
     inner = mamba_inner(facts)
-    state = bounded(facts, _first(facts, "mamba_d_state", "state_size"), most=MOST_HEAD_LENGTH)
+    state = bounded(facts, facts.first_of("mamba_d_state", "state_size"), most=MOST_HEAD_LENGTH)
     return _sized(facts, "mamba", (_kernel(facts, "mamba_d_conv", "conv_kernel") - 1) * inner, state * inner)
 
 
 def mamba2(facts: ConfigFacts) -> StateLayer:
     """Mamba2 (Granite, Nemotron-H, Bamba, Falcon-H1, Zamba2): the groups' inputs pass the convolution too."""
     inner = mamba2_inner(facts)
-    groups = bounded(facts, _first(facts, "mamba_n_groups", "n_groups", "mamba_ngroups"), 1, most=MOST_HEADS)
-    state = bounded(facts, _first(facts, "mamba_d_state", "ssm_state_size", "state_size"), most=MOST_HEAD_LENGTH)
+    groups = bounded(facts, facts.first_of("mamba_n_groups", "n_groups", "mamba_ngroups"), 1, most=MOST_HEADS)
+    state = bounded(facts, facts.first_of("mamba_d_state", "ssm_state_size", "state_size"), most=MOST_HEAD_LENGTH)
     channels = inner + 2 * groups * state
     return _sized(facts, "mamba2", (_kernel(facts, "mamba_d_conv", "conv_kernel") - 1) * channels, state * inner)
 
@@ -101,24 +96,24 @@ def mamba_inner(facts: ConfigFacts) -> int:
     """Inner channels of a Mamba layer: given, or the hidden size times the expansion."""
     if facts.model_type in {"mamba", "falcon_mamba"} and facts.has("intermediate_size"):
         return facts.integer("intermediate_size", least=1)
-    expansion = bounded(facts, _first(facts, "mamba_expand", "expand"), 2, most=64)
+    expansion = bounded(facts, facts.first_of("mamba_expand", "expand"), 2, most=64)
     return expansion * facts.integer("hidden_size", least=1)
 
 
 def mamba2_heads(facts: ConfigFacts) -> int:
     """Heads of a Mamba2 layer."""
     names = ("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "num_heads")
-    return bounded(facts, _first(facts, *names), most=MOST_HEADS)
+    return bounded(facts, facts.first_of(*names), most=MOST_HEADS)
 
 
 def mamba2_inner(facts: ConfigFacts) -> int:
     """Inner channels of a Mamba2 layer: given, heads times head length, or the hidden size times the expansion."""
     if facts.has("mamba_d_ssm"):
         return facts.integer("mamba_d_ssm", least=1)
-    length = _first(facts, "mamba_d_head", "mamba_head_dim", "mamba_headdim")
+    length = facts.first_of("mamba_d_head", "mamba_head_dim", "mamba_headdim")
     if facts.find(length)[1] not in (None, "auto"):
         return mamba2_heads(facts) * bounded(facts, length, most=MOST_HEAD_LENGTH)
-    return bounded(facts, _first(facts, "mamba_expand", "expand"), 2, most=64) * facts.integer("hidden_size", least=1)
+    return bounded(facts, facts.first_of("mamba_expand", "expand"), 2, most=64) * facts.integer("hidden_size", least=1)
 
 
 def short_convolution(facts: ConfigFacts) -> StateLayer:
@@ -177,7 +172,7 @@ def by_numbers(facts: ConfigFacts) -> tuple[str, ...]:
 
 def by_indices(facts: ConfigFacts) -> tuple[str, ...]:
     """Bamba and LFM2: the numbers of the layers that attend, from 0; the others hold a state."""
-    full = numbered(facts, _first(facts, "attn_layer_indices", "full_attn_idxs"))
+    full = numbered(facts, facts.first_of("attn_layer_indices", "full_attn_idxs"))
     if full is None:
         raise facts.missing("attn_layer_indices")
     return tuple(ATTENTION if layer in full else STATE for layer in range(facts.layers()))

@@ -30,8 +30,7 @@ class _Encoder:
 
     def integer(self, *keys: str, default: int | None = None) -> int:
         """The first of the keys that is there; the default, or UnreadableInput, without any."""
-        key = next((key for key in keys if self.facts.has(key)), keys[0])
-        return self.facts.integer(key, default, least=1)
+        return self.facts.integer(self.facts.first_of(*keys), default, least=1)
 
     @property
     def text_hidden(self) -> int:
@@ -57,15 +56,12 @@ def _kind(part: ConfigFacts) -> str:
 
 
 def _opened(facts: ConfigFacts, part: ConfigFacts) -> _Encoder:
-    hidden = _first(part, "hidden_size", "embed_dim", "vt_hidden_size")
-    layers = _first(part, "depth", "num_hidden_layers", "vt_num_hidden_layers", "conf_num_hidden_layers")
+    hidden = part.integer(part.first_of("hidden_size", "embed_dim", "vt_hidden_size"), 0)
+    layers_key = part.first_of("depth", "num_hidden_layers", "vt_num_hidden_layers", "conf_num_hidden_layers")
+    layers = part.integer(layers_key, 0)
     if layers > 512:
         raise part.wrong("num_hidden_layers", layers)
     return _Encoder(part, facts, hidden, layers, part.where.rstrip(".").removesuffix("_config") + "_tower")
-
-
-def _first(part: ConfigFacts, *keys: str) -> int:
-    return next((part.integer(key) for key in keys if part.has(key)), 0)
 
 
 def _block(part: _Encoder, length: int, *, bias: bool, gated: bool) -> Iterator[Weight]:

@@ -19,6 +19,7 @@ from llmops.core.memory.ggml_runtime import card_compute_range, compute_range
 from llmops.core.memory.ggml_settings import GgmlSettings
 from llmops.core.model import ModelSpec
 from llmops.core.version import Version
+from llmops.engines.llama_server.builds import FLASH_ATTENTION_BY_ITSELF
 from llmops.host.local import LocalHost
 from llmops.models import read_model
 from tests.truth.shapes import attention, hybrid
@@ -40,8 +41,6 @@ BUILDS = {
     "b10809 (5266f24da)": 10_809,
     "b4701": 4701,
 }
-# From this build on flash attention is on where it can be (pull request 15434).
-FLASH_ATTENTION_BY_ITSELF = Version((6325,))
 SHAPES: dict[str, Callable[[], Shape]] = {
     "phi-3-mini": attention.phi3,
     "qwen3-8b": attention.qwen3,
@@ -105,7 +104,7 @@ def row_of(row: Any) -> Row:
         kv_unified=config.get("kv_unified", False),
         batch_tokens=max(batch, 2048),
         ubatch_tokens=batch,
-        flash_attention=config.get("flash_attn", build >= FLASH_ATTENTION_BY_ITSELF),
+        flash_attention=config.get("flash_attn", FLASH_ATTENTION_BY_ITSELF.at(build)),
     )
     host = reported.get("compute_host_mib", reported.get("host_compute_mib"))
     return Row(row["id"], row["arch"], build, settings, row["n_gpu"], max(reported["compute_mib"]), host)

@@ -19,13 +19,7 @@ from llmops.core.memory.ggml_runtime import (
     host_reserve_bytes,
     process_range,
 )
-from llmops.core.memory.ggml_settings import (
-    GgmlSettings,
-    padded_context_tokens,
-    share_of_context,
-    slot_context_tokens,
-    total_context_tokens,
-)
+from llmops.core.memory.ggml_settings import GgmlSettings
 from llmops.core.memory.ggml_state import layer_state_bytes
 from llmops.core.memory.ggml_weights import (
     HOST,
@@ -38,15 +32,6 @@ from llmops.core.memory.ggml_weights import (
 )
 from llmops.core.model import ModelSpec
 from llmops.core.version import Version
-
-__all__ = [
-    "GgmlSettings",
-    "budgets",
-    "padded_context_tokens",
-    "share_of_context",
-    "slot_context_tokens",
-    "total_context_tokens",
-]
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,6 @@ EACH_SLOT_HAS_ALL = Timeline(
         Since(Version((10457,)), value=True, source="seen in build 10883 (n_streams in common/fit.cpp)"),
     )
 )
-
-
 # Without --ctx-size: cells in all, None for the trained context. Of the two changes, the end of the short context is
 # put early and its beginning late, so that no build in between is promised too little.
 CONTEXT_BY_ITSELF: Timeline[int | None] = Timeline(
