@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llmops.cli.planning import change_documents, planned_for
+from llmops.cli.applying import applied_data, applied_text
+from llmops.cli.planning import planned_for
 from llmops.cli.result import Result, Status, failed
 from llmops.core.documents import plan_document
 from llmops.core.errors import LlmopsError, UsageError
@@ -94,24 +95,13 @@ def _apply(host: MutableHost, session: Session, behind: _Behind, *, listen: str,
         return failed("apply", error, data=data)
     again = recovered if applied.recovered is None else applied.recovered
     warnings = ways_around(host, spec)
-    data |= {**_applied_data(applied), "recovered": again, "warnings": [*data.get("warnings", []), *warnings]}
+    data |= {**applied_data(applied), "recovered": again, "warnings": [*data.get("warnings", []), *warnings]}
     status = Status.CHANGED if applied.changed or again is not None else Status.OK
     return Result("apply", status, data=data, text=lambda: front_text(spec, applied, warnings, verbose=session.verbose))
 
 
-def _applied_data(applied: Applied) -> dict[str, Any]:
-    return {
-        "files": change_documents(applied.changes),
-        "checks": [] if applied.report is None else [encode(check) for check in applied.report.checks],
-        "unit": applied.unit,
-        "restarted": applied.restarted,
-        "checkpoint": applied.checkpoint,
-    }
-
-
 def front_text(spec: FrontSpec, applied: Applied, warnings: tuple[str, ...], *, verbose: bool) -> str:
     """What was done, who listens where now, and what to beware of, for people."""
-    from llmops.cli.applying import applied_text
     from llmops.cli.text.layout import caution, sections, wrapped
 
     who = "this machine only" if spec.listen.is_loopback else "other machines too"

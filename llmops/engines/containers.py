@@ -85,6 +85,11 @@ def in_another_machine(process: ProcessInfo, own: frozenset[str]) -> bool:
     return bool(set(_MACHINE.findall(process.control_group or "")) - own)
 
 
+def is_here(process: ProcessInfo, own: frozenset[str]) -> bool:
+    """Whether it runs on this machine, in a container or not."""
+    return container_of(process) is not None or not in_another_machine(process, own)
+
+
 def is_snap(path: str) -> bool:
     """Whether a program belongs to a snap package."""
     return path.startswith("/snap/") or "/snap/bin/" in path

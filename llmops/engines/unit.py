@@ -68,13 +68,14 @@ def environment(host: Host, unit: str, files: Sequence[UnitFile]) -> tuple[tuple
     """The variables that the unit would start with; those from an EnvironmentFile win over Environment=."""
     pairs: dict[str, str] = {}
     for _, value in systemd.values(files, "Service", "Environment"):
-        pairs.update(_pairs_of(value, unit))
+        pairs.update(pairs_of(value, unit))
     for _, name, value in environment_file_settings(host, files):
         pairs[name] = value
     return tuple(pairs.items())
 
 
-def _pairs_of(value: str, unit: str) -> tuple[tuple[str, str], ...]:
+def pairs_of(value: str, unit: str) -> tuple[tuple[str, str], ...]:
+    """The variables of one Environment= line; none where a quote is not closed, for systemd ignores the line then."""
     try:
         return systemd.environment_pairs(value, unit)
     except ValueError:

@@ -10,13 +10,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+
+from tests.engines.vllm_server import is_ready
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 READY_SECONDS = 120.0
@@ -85,15 +85,6 @@ def a_free_port() -> int:
 def free_port() -> int:
     """A loopback port that nobody listens on at this moment."""
     return a_free_port()
-
-
-def is_ready(url: str) -> bool:
-    """True once /health answers 200."""
-    try:
-        with urllib.request.urlopen(f"{url}/health", timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, ConnectionError, TimeoutError):
-        return False
 
 
 def wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -14,7 +14,7 @@ from llmops.engines.base import Installation
 from llmops.engines.containers import (
     Container,
     container_of,
-    in_another_machine,
+    is_here,
     is_snap,
     list_containers,
     own_machine,
@@ -71,7 +71,7 @@ def detect(host: Host) -> tuple[Installation, ...]:
     """Every llama-server: running units, other units, containers, processes, programs on disk, the embedded one."""
     processes = host.processes()
     own = own_machine(host)
-    machine = Machine(host, tuple(one for one in _servers(processes) if _is_here(one, own)), {})
+    machine = Machine(host, tuple(one for one in _servers(processes) if is_here(one, own)), {})
     units = tuple(_units(machine))
     in_units = {unit.pid for unit in units if unit.pid}
     loose = [process for process in machine.servers if process.pid not in in_units]
@@ -105,10 +105,6 @@ def _is_server(process: ProcessInfo) -> bool:
         return length == 3  # python -m MODULE
     executable = (process.executable or "").removesuffix(_DELETED)
     return PROGRAM in {PurePosixPath(word).name for word in (process.argv[0], executable)}
-
-
-def _is_here(process: ProcessInfo, own: frozenset[str]) -> bool:
-    return container_of(process) is not None or not in_another_machine(process, own)
 
 
 def _is_owned(process: ProcessInfo, parent: ProcessInfo | None) -> bool:

@@ -12,7 +12,7 @@ from llmops.engines.base import Installation
 from llmops.engines.containers import (
     Container,
     container_of,
-    in_another_machine,
+    is_here,
     is_snap,
     list_containers,
     own_machine,
@@ -36,7 +36,7 @@ _DELETED = " (deleted)"  # what /proc/PID/exe says after an upgrade of the progr
 def detect(host: Host) -> tuple[Installation, ...]:
     """Running units, other units, containers, processes, programs on disk."""
     own = own_machine(host)
-    servers = [one for one in host.processes() if is_server(one) and _is_here(one, own)]
+    servers = [one for one in host.processes() if is_server(one) and is_here(one, own)]
     units = tuple(_units(host, servers))
     in_units = {unit.pid for unit in units if unit.pid}
     loose = [process for process in servers if process.pid not in in_units]
@@ -55,10 +55,6 @@ def is_server(process: ProcessInfo) -> bool:
         return False
     executable = PurePosixPath((process.executable or "").removesuffix(_DELETED)).name
     return length == 1 or executable == PROGRAM or (length == 2 and bool(_INTERPRETER.match(executable)))
-
-
-def _is_here(process: ProcessInfo, own: frozenset[str]) -> bool:
-    return container_of(process) is not None or not in_another_machine(process, own)
 
 
 def program_length(words: tuple[str, ...]) -> int | None:

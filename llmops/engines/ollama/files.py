@@ -10,7 +10,7 @@ from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
 from llmops.engines.base import Contradiction, InForce, Installation, Setting
 from llmops.engines.ollama.settings import compose, require_usable
-from llmops.engines.unit import drop_in_path
+from llmops.engines.unit import drop_in_path, pairs_of
 from llmops.host import Host
 
 _OWN_DIRECTORY = "/etc/llmops/"
@@ -72,18 +72,11 @@ def contradictions(host: Host, settings: Sequence[Setting], unit: str, in_force:
         if path == drop_in_path(unit):
             continue
         for _, value in systemd.values((systemd.UnitFile(path, text),), "Service", "Environment"):
-            found += _against(path, "drop_in", _pairs(value, unit), planned)
+            found += _against(path, "drop_in", pairs_of(value, unit), planned)
     for path in in_force.environment_files:
         if not path.startswith(_OWN_DIRECTORY):
             found += _against(path, "environment_file", _file_pairs(host, path), planned)
     return tuple(found)
-
-
-def _pairs(value: str, unit: str) -> tuple[tuple[str, str], ...]:
-    try:
-        return systemd.environment_pairs(value, unit)
-    except ValueError:  # a quote that is not closed: systemd ignores the line
-        return ()
 
 
 def _file_pairs(host: Host, path: str) -> tuple[tuple[str, str], ...]:
