@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -55,19 +56,16 @@ def _too_large(plan: Plan) -> DoesNotFit:
     if any(budget.needed_cache_bytes is not None for budget in plan.budgets):
         return _pool_too_small(plan)
     safety = plan.policy.safety_factor
-    worst = max(plan.budgets, key=lambda budget: short_by_bytes((budget,), safety))
-    asked = f"{plan.slots} slots of {plan.context_tokens_per_slot:,} tokens"
-    hint = "llmops plan with the same options searches for a configuration that fits"
-    # Saved prompts grow up to their limit with traffic, and the limit of the engine's own choice is large.
-    room = worst.prompt_cache_bytes - short_by_bytes((worst,), safety)
-    if room >= 0:
-        hint = (
-            f"it fits while saved prompts stay small: bound them, such as --cache-ram 0 --ctx-checkpoints 0; or {hint}"
-        )
+    # Saved prompts grow with traffic only, and could hide the device that lacks room from the start.
+    worst = max(plan.budgets, key=lambda budget: short_by_bytes((replace(budget, prompt_cache_bytes=0),), safety))
+    plural = "slot" if plan.slots == 1 else "slots"
+    beside = ", saved prompts not counted" if worst.prompt_cache_bytes else ""
+    needed = worst.used_bytes - worst.prompt_cache_bytes
     return DoesNotFit(
-        f"{asked} need {format_bytes(worst.used_bytes)} on {worst.device}, which has"
-        f" {format_bytes(worst.available_bytes)} (cache at most {safety:.0%} of its room)",
-        hint=hint,
+        f"{plan.slots} {plural} of {plan.context_tokens_per_slot:,} tokens need {format_bytes(needed)} on"
+        f" {worst.device}, which has {format_bytes(worst.available_bytes)} (cache at most {safety:.0%} of its"
+        f" room{beside})",
+        hint="llmops plan with the same options searches for a configuration that fits",
     )
 
 

@@ -124,6 +124,19 @@ def test_size_that_does_not_fit_has_code_4_and_all_figures(run: Run, machine: Ma
     assert text.stderr.startswith("error: 200 slots of 16,384 tokens need ")
 
 
+def test_size_names_the_device_that_lacks_room_from_the_start(run: Run, machine: Machine, model: str) -> None:
+    card = ("--gpu", "Card:6GiB:6GiB:8.6:900GB/s", "--ram", "3GiB")
+    ran = run("size", "--slots", "40", "--context", "16384", "--model", model, *VERSION, *card, "--output", "json")
+    assert ran.exit_code == 4
+    host, gpu = ran.envelope["data"]["budget"]
+    assert host["free_bytes"] < gpu["free_bytes"] < 0  # saved prompts may grow to 8 GiB on the host
+    (error,) = ran.envelope["errors"]
+    assert " on gpu0, which has 6.00 GiB" in error["message"]
+    assert "saved prompts" not in error["message"]
+    small = run("size", "--slots", "200", "--context", "16384", "--model", model, *VERSION)
+    assert "saved prompts not counted" in small.stderr
+
+
 def test_plan_that_cannot_fit_is_4_and_names_what_would(run: Run, machine: Machine, model: str) -> None:
     ran = run("plan", "--model", model, *VERSION, "--ram", "100MiB")
     assert ran.exit_code == 4
