@@ -64,7 +64,7 @@ def read_value(spec: OptionSpec, raw: object) -> Any:
 
 def read_configuration(text: str, path: str, specs: Mapping[str, OptionSpec]) -> dict[str, FileValue]:
     """The values of one file by option name; raise UnreadableInput with path, line and column for anything else."""
-    mapping = _load(text, path)
+    mapping = load_yaml(text, path)
     if mapping is None:
         return {}
     if not hasattr(mapping, "lc") or not hasattr(mapping, "items"):
@@ -99,7 +99,8 @@ def _nearest(name: str, specs: Mapping[str, OptionSpec]) -> str:
     return f"did you mean {close[0]!r}?" if close else "the keys are the long options without their dashes"
 
 
-def _load(text: str, path: str) -> Any:
+def load_yaml(text: str, path: str) -> Any:
+    """The document with the places of its parts (`lc`); raise UnreadableInput with path, line and column."""
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llmops.cli.fronting import require_front
-from llmops.cli.hosts import changing_host, reading_host, writing_below
+from llmops.cli.hosts import changing_host, read_input, reading_host, writing_below
 from llmops.cli.options import common_options, front_options, planning_options
 from llmops.cli.planning import file_documents, planned_data, planned_for
 from llmops.cli.result import Result, Status
@@ -17,12 +17,21 @@ from llmops.core.errors import UsageError
 if TYPE_CHECKING:
     from llmops.actions.plan import Planned
     from llmops.core.files import RenderedFile
+    from llmops.engines.vllm.inventory import Inventory
+
+_MOST_INVENTORY_BYTES = 1024 * 1024
 
 
 @click.command("render")
 @click.option("--directory", metavar="DIR", help="Write the files below this directory instead of printing one.")
 @click.option("--options-file", is_flag=True, help="The file that the engine's own --config reads (vLLM: YAML).")
 @click.option("--replan", is_flag=True, help="Compute afresh; do not keep what is in force.")
+@click.option("--inventory", metavar="FILE", help="The machines of one server, with --nodes (vLLM): YAML.")
+@click.option(
+    "--distributed-executor-backend",
+    type=click.Choice(["mp", "ray"]),
+    help="How those machines work together: vLLM's own processes (mp, the default), or a ray cluster.",
+)
 @front_options
 @planning_options
 @common_options
@@ -34,6 +43,8 @@ def command(
     directory: str | None,
     options_file: bool,
     replan: bool,
+    inventory: str | None,
+    distributed_executor_backend: str | None,
     front: str | None,
     listen: str | None,
     **flags: Any,
@@ -43,13 +54,21 @@ def command(
     Several files need --directory, where each is written under its own full path. --front prints the configuration of
     the front; with --directory its unit is written too. --options-file is for a server that is started by hand or in a
     container: vllm serve --config FILE.
+
+    --inventory writes for each machine of a server on several (vLLM, --nodes) its unit, or with --options-file its
+    options, below its address, and START.txt: who is started first, and what must be reachable. Nothing is sent.
     """
     require_front(front, listen)
+    _require_inventory(inventory, distributed_executor_backend, front)
+    machines = None if inventory is None else _inventory(inventory)
     if options_file and front is not None:
         raise UsageError("--options-file and --front exclude each other", hint="ask for one of them")
     with reading_host(flags["snapshot"]) as host:
         planned, settings = planned_for(host, flags, session, live=flags["snapshot"] is None, replan=replan)
-        files = _options_file(planned) if options_file else _files(planned, front, listen)
+        if machines is not None:
+            files = _machine_files(planned, machines, distributed_executor_backend or "mp", options_file=options_file)
+        else:
+            files = _options_file(planned) if options_file else _files(planned, front, listen)
         data = {**planned_data(planned, settings), "files": file_documents(host, files)}
     if directory is not None:
         _write(directory, files)
@@ -72,6 +91,33 @@ def _files(planned: Planned, front: str | None, listen: str | None) -> tuple[Ren
 
     spec = spec_of(planned.plan, planned.in_force, parse_listen(listen or EXAMPLE_LISTEN))
     return (configuration_file(spec), unit_file(spec))
+
+
+def _require_inventory(inventory: str | None, backend: str | None, front: str | None) -> None:
+    if inventory is None and backend is not None:
+        raise UsageError("--distributed-executor-backend is for several machines", hint="name them: --inventory FILE")
+    if inventory is not None and front is not None:
+        raise UsageError("--inventory and --front exclude each other", hint="ask for one of them")
+
+
+def _inventory(path: str) -> Inventory:
+    from llmops.engines.vllm.inventory import EXAMPLE, read_inventory
+
+    hint = f"the file holds lines such as `{EXAMPLE}`"
+    return read_inventory(read_input(path, "inventory", hint=hint, most_bytes=_MOST_INVENTORY_BYTES), path)
+
+
+def _machine_files(
+    planned: Planned, machines: Inventory, backend: str, *, options_file: bool
+) -> tuple[RenderedFile, ...]:
+    if planned.engine.name != "vllm":
+        raise UsageError(
+            f"{planned.engine.name} does not serve one model from several machines", hint="--engine vllm, with --nodes"
+        )
+    from llmops.engines.vllm.machines import machine_files
+
+    plan, installation, in_force = planned.plan, planned.installation, planned.in_force
+    return machine_files(plan, installation, in_force, machines, backend, options_file=options_file)
 
 
 def _options_file(planned: Planned) -> tuple[RenderedFile, ...]:

@@ -44,9 +44,17 @@ def budgets(hardware: Hardware, model: ModelSpec, settings: VllmSettings) -> tup
     if settings.device == "cpu":
         return (_processor_budget(hardware, model, settings),)
     cards = budgets_of_cards(hardware, model, settings)
-    shared = tuple(card for card, gpu in zip(cards, hardware.gpus, strict=False) if gpu.unified)
-    own = tuple(card for card in cards if card not in shared)
-    return (_host_budget(hardware, len(cards), shared), *own)
+    each = -(-len(cards) // settings.nodes)
+    machines = [cards[first : first + each] for first in range(0, len(cards), each)]
+    # One row for the hosts, which are alike: that of the machine whose stages take the most of it.
+    hosts = [_host_budget(hardware, len(rows), _shared(hardware, rows)) for rows in machines]
+    own = tuple(card for rows in machines for card in rows if card not in _shared(hardware, rows))
+    return (min(hosts, key=lambda host: host.free_bytes), *own)
+
+
+def _shared(hardware: Hardware, cards: tuple[MemoryBudget, ...]) -> tuple[MemoryBudget, ...]:
+    """The budgets of one machine's cards that have the host's memory."""
+    return tuple(card for card, gpu in zip(cards, hardware.gpus, strict=False) if gpu.unified)
 
 
 def _usable(hardware: Hardware) -> int:

@@ -59,19 +59,25 @@ class Pool:
 
 
 def budgets_of_cards(hardware: Hardware, model: ModelSpec, settings: VllmSettings) -> tuple[MemoryBudget, ...]:
-    """One budget for each card that this machine gives to the server; UsageError where it has none."""
+    """One budget for each card that the machines give to the server; UsageError where there is none."""
     shares = card_shares(hardware, model, settings)
     pool = pool_of(model, settings, shares)
     return tuple(_card_budget(share, settings, pool) for share in shares)
 
 
 def card_shares(hardware: Hardware, model: ModelSpec, settings: VllmSettings) -> tuple[CardShare, ...]:
-    """The cards of this machine in the order of their ranks; those of other machines are not seen and look alike."""
+    """The cards in the order of their ranks; other machines are like this one, and their cards numbered on."""
     world = settings.tensor_parallel * settings.pipeline_parallel
     return tuple(
         _share(gpu, rank // settings.tensor_parallel, model, settings)
-        for rank, gpu in enumerate(_cards(hardware, settings)[:world])
+        for rank, gpu in enumerate(cards_of_machines(_cards(hardware, settings), settings.nodes)[:world])
     )
+
+
+def cards_of_machines(gpus: tuple[Gpu, ...], nodes: int) -> tuple[Gpu, ...]:
+    """These cards once for each machine; those of the others have numbers of their own."""
+    step = max((gpu.index for gpu in gpus), default=-1) + 1
+    return tuple(replace(gpu, index=gpu.index + node * step) for node in range(nodes) for gpu in gpus)
 
 
 def _cards(hardware: Hardware, settings: VllmSettings) -> tuple[Gpu, ...]:

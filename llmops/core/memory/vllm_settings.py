@@ -18,13 +18,14 @@ class VllmSettings:
     `available_cache_bytes` are what a first boot printed for a card: `Model loading took` and `Available KV cache
     memory`; they take the place of what is computed. `async_scheduling` None is the version's own choice.
     `adapters` is whether LoRA adapters are served. `hybrid_cache` False is `--disable-hybrid-kv-cache-manager`.
+    `nodes` are machines like this one that share the ranks.
     """
 
     version: Version | None = None
     device: str = "cuda"
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
-    expert_parallel: bool = False
+    nodes: int = 1
     max_model_len: int | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None

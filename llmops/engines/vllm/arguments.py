@@ -106,13 +106,16 @@ def warnings(plan: Plan, installation: Installation) -> tuple[str, ...]:
             f" {plan.slots + plan.queue_requests} requests through and refuses more"
         )
     if plan.nodes > 1:
-        how = (
-            "start the same command on every machine with --node-rank 0, 1, ... and --master-addr, --headless but on"
-            " the first"
-            if NODES_FLAG.at(version)
-            else "before 0.11.1 several machines need a ray cluster: --distributed-executor-backend ray"
+        how = "" if NODES_FLAG.at(version) else " --distributed-executor-backend ray, for --nnodes came with 0.11.1:"
+        lines.append(
+            f"one server on {plan.nodes} machines like this one:{how} llmops render --inventory FILE --directory DIR"
+            " writes what each of them starts, and in which order"
         )
-        lines.append(how)
+    if plan.binding_constraint in ("memory", "speed"):
+        lines.append(
+            "one server is too small for these users: several like it, each on cards or a machine of its own, behind a"
+            " proxy that spreads requests, serve more"
+        )
     if plan.cache_type_k != own_cache_type(plan.model, version) and not _types(plan, version):
         lines.append(
             f"this version of vLLM cannot be told a cache in {plan.cache_type_k}; it uses the model's own type"

@@ -91,13 +91,18 @@ def planned_settings(plan: Plan, installation: Installation) -> tuple[Setting, .
     settings = [one for one in arguments(plan, installation.version) if one.name.startswith("--")]
     if DRAIN_FLAG.at(installation.version) and _knows(installation, "--shutdown-timeout"):
         settings.append(Setting("--shutdown-timeout", str(DRAIN_SECONDS)))
+    require_flags(settings, installation)
+    return tuple(settings)
+
+
+def require_flags(settings: Sequence[Setting], installation: Installation) -> None:
+    """Raise TooOld where the installed program is known to lack one of these."""
     for one in settings:
         if not _knows(installation, one.name):
             raise TooOld(
                 f"vllm {installation.version_text or 'of unknown version'} does not know {one.name}",
                 hint="say which version it is with --engine-version, or install a newer one",
             )
-    return tuple(settings)
 
 
 def _knows(installation: Installation, flag: str) -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from llmops.core.errors import Misconfigured
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
-from llmops.engines.base import InForce, Installation
+from llmops.engines.base import InForce, Installation, Setting
 from llmops.engines.unit import drop_in_path
 from llmops.engines.vllm.arguments import arguments
 from llmops.engines.vllm.command import (
+    DEFAULT_HOST,
     DRAIN_SECONDS,
     CommandLine,
     build,
@@ -44,14 +46,14 @@ def render_files(plan: Plan, installation: Installation, in_force: InForce) -> t
     _require_reachable(in_force)
     if installation.unit is not None and not in_force.unit_file_managed:
         return (_drop_in(command, installation.unit),)
-    return (_complete_unit(plan, command, installation.unit or NEW_UNIT, in_force),)
+    return (complete_unit(plan, command, installation.unit or NEW_UNIT, in_force),)
 
 
 def _require_one_machine(plan: Plan) -> None:
     if plan.nodes > 1:
         raise Misconfigured(
             f"this plan needs {plan.nodes} machines, and one unit starts one of them",
-            hint="llmops plan says with which words each machine is started",
+            hint="llmops render --inventory FILE --directory DIR writes a unit for each of them",
         )
 
 
@@ -81,31 +83,43 @@ def _drop_in(command: CommandLine, unit: str) -> RenderedFile:
     return RenderedFile(drop_in_path(unit), content)
 
 
-def _complete_unit(plan: Plan, command: CommandLine, unit: str, in_force: InForce) -> RenderedFile:
+def complete_unit(
+    plan: Plan,
+    command: CommandLine,
+    unit: str,
+    in_force: InForce,
+    *,
+    network: Mapping[str, str] | None = None,
+    peers: tuple[str, ...] = (),
+) -> RenderedFile:
+    """A whole unit; `network` says how parts on several machines find each other, whose addresses `peers` are."""
     from llmops.render import render
 
-    host = next(setting.value for setting in command.settings if setting.name == "--host")
+    host = next((setting.value for setting in command.settings if setting.name == "--host"), DEFAULT_HOST)
     content = render(
         "vllm/unit.service.j2",
         exec_start=command.words,
-        environment=_environment(plan),
+        environment=_environment(plan, network),
         key_file=KEY_FILE,
         description="vLLM, configured by llmops",
         readable_paths=_readable_paths(plan, command, in_force),
         gpu=plan.gpu_layers is not None,
         loopback=host in _LOOPBACK,
+        peers=peers,
         stop_seconds=STOP_SECONDS,
     )
     return RenderedFile(str(_UNIT_DIRECTORY / unit), content)
 
 
-def _environment(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Where it may write, that it downloads nothing and tells nobody, and that its parts talk over loopback."""
+def _environment(plan: Plan, network: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    """Where it may write, that it downloads nothing and tells nobody, and how its parts talk: else over loopback."""
     variables = {**ENVIRONMENT, "HOME": _STATE, "HF_HOME": f"{_STATE}/huggingface", "VLLM_CACHE_ROOT": _CACHE}
     repository = cached_repository(plan)
     if repository is not None:
         variables["HF_HUB_CACHE"] = str(repository.parent)
-    if plan.tensor_parallel * plan.pipeline_parallel > 1:
+    if network is not None:
+        variables |= network
+    elif plan.tensor_parallel * plan.pipeline_parallel > 1:
         variables |= {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"}
     if plan.passive_waiting:
         variables["OMP_WAIT_POLICY"] = "passive"
@@ -128,8 +142,13 @@ def _readable_paths(plan: Plan, command: CommandLine, in_force: InForce) -> tupl
 
 def config_file(plan: Plan, installation: Installation) -> RenderedFile:
     """The planned options as YAML for `vllm serve --config`: long names, booleans; true is the flag alone."""
+    return options_yaml(arguments(plan, installation.version))
+
+
+def options_yaml(settings: Sequence[Setting]) -> RenderedFile:
+    """These settings as that file; the first names the model."""
     lines = ["# vllm serve --config FILE: words on the command line win over this file."]
-    for setting in arguments(plan, installation.version):
+    for setting in settings:
         if not setting.name.startswith("--"):
             lines.append(f"model: {_yaml(setting.name)}")
         elif setting.value is None:

@@ -8,6 +8,7 @@ from llmops.core.hardware import Hardware
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.memory.draft import with_draft
 from llmops.core.memory.vllm import budgets, cache_figures, cache_layout
+from llmops.core.memory.vllm_budget import cards_of_machines
 from llmops.core.memory.vllm_cache import CacheLayout, bytes_for_requests
 from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.model import ModelSpec
@@ -64,10 +65,10 @@ def _with_needs(
     if budget.device == "host":  # the processor's, or that of cards which share its memory: all ranks in one row
         facts = card_facts(hardware.gpus[0]) if hardware.gpus else None
         layout = cache_layout(model, settings, facts)
-        return _needing(budget, layout, shape, times=ranks)
-    names = [f"gpu{gpu.index}" for gpu in hardware.gpus[:ranks]]
-    rank = names.index(budget.device)
-    layout = cache_layout(model, settings, card_facts(hardware.gpus[rank]))
+        return _needing(budget, layout, shape, times=-(-ranks // shape.nodes) if hardware.gpus else ranks)
+    gpus = cards_of_machines(hardware.gpus, shape.nodes)
+    rank = [f"gpu{gpu.index}" for gpu in gpus].index(budget.device)
+    layout = cache_layout(model, settings, card_facts(gpus[rank]))
     return _needing(budget, layout, shape, stage=rank // shape.tensor_parallel)
 
 
@@ -90,6 +91,7 @@ def vllm_settings(shape: Shape, hardware: Hardware, model: ModelSpec, version: V
         device=device(hardware, on_card=shape.gpu_layers is not None),
         tensor_parallel=shape.tensor_parallel,
         pipeline_parallel=shape.pipeline_parallel,
+        nodes=shape.nodes,
         max_model_len=shape.context_tokens_per_slot,
         max_num_seqs=shape.slots,
         max_num_batched_tokens=shape.batch_tokens,

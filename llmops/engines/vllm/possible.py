@@ -10,16 +10,13 @@ from llmops.core.hardware import Gpu, Hardware
 from llmops.core.memory.vllm_facts import UTILIZATION
 from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed
-from llmops.core.problem import Choices, Split
+from llmops.core.problem import Choices
 from llmops.core.units import GIB
 from llmops.core.version import Version
 from llmops.core.vllm_cards import BFLOAT16, EVERY_FP8_CACHE, FP8_CACHE, NO_FLOAT16, why_not_these_cards
 from llmops.engines.vllm.defaults import own_batch, own_cache_type, startable_utilization, takes_own_pool
+from llmops.engines.vllm.division import larger_splits, require_division, splits
 from llmops.engines.vllm.steps import least_batch, require_steps
-
-_MOST_TENSOR_PARALLEL = 64
-# Cards of one machine, at most.
-_MOST_CARDS_NAMED = 16
 
 
 def choices(hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Choices:
@@ -36,7 +33,7 @@ def choices(hardware: Hardware, model: ModelSpec, version: Version | None, fixed
         least_batch_tokens=least_batch(hardware, model, version, fixed, types),
         most_batch_tokens=own_batch(hardware, model, version, free_batch).tokens,
         splits=splits(hardware, model, fixed),
-        larger_splits=_larger(hardware, model, fixed),
+        larger_splits=larger_splits(hardware, model, fixed),
         is_paged=True,
         warnings=(*small, *_otherwise(hardware, model, version, fixed, share)),
     )
@@ -61,27 +58,12 @@ def _otherwise(
 
 def require_possible(hardware: Hardware, model: ModelSpec, fixed: Fixed) -> None:
     """Raise UsageError where the server would end at its start, or while it builds the model."""
-    tensor, pipeline, nodes = fixed.tensor_parallel or 1, fixed.pipeline_parallel or 1, fixed.nodes or 1
-    refused = refused_split(model, tensor)
-    if refused is not None:
-        fitting = ", ".join(str(size) for size in range(1, 17) if refused_split(model, size) is None)
-        raise UsageError(refused, hint=f"--tensor-parallel can be {fitting}")
-    if pipeline > model.layers:
-        raise UsageError(
-            f"{model.reference} has {model.layers} layers, fewer than --pipeline-parallel {pipeline}",
-            hint="ask for at most one stage per layer",
-        )
+    require_division(hardware, model, fixed)
     if (fixed.context_tokens or 0) > model.context_tokens_trained:
         raise UsageError(
             f"--context {fixed.context_tokens} is more than the {model.context_tokens_trained} tokens that"
             f" {model.reference} was trained on",
             hint=f"ask for at most {model.context_tokens_trained}, or take another model",
-        )
-    cards = len(hardware.gpus) * nodes
-    if cards and tensor * pipeline > cards:
-        raise UsageError(
-            f"--tensor-parallel {tensor} times --pipeline-parallel {pipeline} is more than the {cards} cards there are",
-            hint="lower one of them, name more cards (--gpu, once for each), or say --nodes",
         )
     if fixed.batch_tokens and fixed.slots and fixed.batch_tokens < fixed.slots:
         raise UsageError(
@@ -110,48 +92,6 @@ def _require_type(gpu: Gpu, cache_type: str | None) -> None:
         raise UsageError(f"{said}: a cache in fp8 needs 8.0", hint=FP8_CACHE.instead)
     if cache_type == "bf16" and capability < BFLOAT16.least:
         raise UsageError(f"{said}: bfloat16 needs 8.0", hint="ask for --cache-type f16")
-
-
-def refused_split(model: ModelSpec, tensor_parallel: int) -> str | None:
-    """Why a model cannot be cut into so many parts; None where it can (vllm/config/model.py, models/llama.py)."""
-    heads = model.attention_heads
-    if heads and heads % tensor_parallel:
-        return (
-            f"the {heads} attention heads of {model.reference} cannot be divided among --tensor-parallel"
-            f" {tensor_parallel}"
-        )
-    for layer in model.attention_layers:
-        few, many = sorted((layer.kv_heads, tensor_parallel))
-        if not layer.is_latent and few and many % few:
-            return (
-                f"the {layer.kv_heads} key and value heads of {model.reference} can neither be divided among nor"
-                f" repeated on --tensor-parallel {tensor_parallel}"
-            )
-    return None
-
-
-def splits(hardware: Hardware, model: ModelSpec, fixed: Fixed) -> tuple[Split, ...]:
-    """How the model may be cut, fewest cards first; as fixed where anything is."""
-    nodes, pipeline = fixed.nodes or 1, fixed.pipeline_parallel or 1
-    if fixed.tensor_parallel is not None:
-        return (Split(fixed.tensor_parallel, pipeline),)
-    cards = max(1, len(hardware.gpus))
-    most = min(cards * nodes // pipeline, _MOST_TENSOR_PARALLEL) if fixed.pipeline_parallel else cards
-    sizes = [size for size in range(1, max(1, most) + 1) if refused_split(model, size) is None]
-    found = [Split(size, pipeline) for size in sizes]
-    if fixed.pipeline_parallel is None:
-        # Cards that the heads cannot be divided among, and other machines, take whole layers.
-        found += [Split(size, cards * nodes // size) for size in reversed(sizes) if cards * nodes // size > 1]
-    return tuple(split for split in dict.fromkeys(found) if split.pipeline_parallel <= model.layers) or (Split(),)
-
-
-def _larger(hardware: Hardware, model: ModelSpec, fixed: Fixed) -> tuple[Split, ...]:
-    """Divisions that need more cards of the same kind; none where the user fixed one, or the cards differ."""
-    alike = len({(gpu.name, gpu.total_bytes) for gpu in hardware.gpus}) == 1
-    if not alike or any((fixed.tensor_parallel, fixed.pipeline_parallel, fixed.nodes)):
-        return ()
-    sizes = range(len(hardware.gpus) + 1, _MOST_CARDS_NAMED + 1)
-    return tuple(Split(size) for size in sizes if refused_split(model, size) is None)
 
 
 def _cache_types(hardware: Hardware, model: ModelSpec, version: Version | None) -> tuple[str, ...]:

@@ -233,3 +233,81 @@ def test_who_has_no_file_of_options(
     ran = run("render", "--model", str(model_file(tmp_path)), "--engine-version", "11434", *words)
     assert ran.exit_code == 2
     assert said in ran.stderr
+
+
+# Several machines
+
+TWO = ("--nodes", "2", "--ram", "64GiB", "--gpu", "RTX 4090:24GiB:24GiB:8.9:1008GB/s")
+HOSTS = "port: 9000\nhosts:\n- {address: 10.0.0.1, interface: eth1}\n- {address: 10.0.0.2, interface: eth1}\n"
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> str:
+    path = tmp_path / "hosts.yaml"
+    path.write_text(HOSTS)
+    return str(path)
+
+
+def test_a_plan_for_two_machines_counts_the_cards_of_both(run: Run, directory: str) -> None:
+    ran = run("plan", *CARD, *TWO, "--model", directory, "--output", "json")
+    data = ran.envelope["data"]
+    assert [row["device"] for row in data["budget"]] == ["host", "gpu0", "gpu1", "gpu2", "gpu3"]
+    plan = data["plan"]
+    assert (plan["tensor_parallel"], plan["pipeline_parallel"], plan["nodes"]) == (2, 2, 2)
+    assert any("llmops render --inventory FILE --directory DIR" in line for line in data["warnings"])
+
+
+def test_each_machine_gets_its_directory_and_the_order_stands_beside_them(run: Run, directory: str, hosts: str) -> None:
+    def files(*more: str) -> dict[str, str]:
+        words = ("render", *CARD, *TWO, "--model", directory, "--inventory", hosts, "--directory", "/made", *more)
+        ran = run(*words, "--output", "json")
+        assert ran.exit_code == 0, ran.stderr
+        assert run(*words).stdout.split() == [f"/made{row['path']}" for row in ran.envelope["data"]["files"]]
+        return {row["path"]: row["after"] for row in ran.envelope["data"]["files"]}
+
+    unit = "etc/systemd/system/vllm.service"
+    units = files()
+    assert sorted(units) == [f"/10.0.0.1/{unit}", f"/10.0.0.2/{unit}", "/START.txt"]
+    assert "    --node-rank 1 \\\n" in units[f"/10.0.0.2/{unit}"]
+    assert "node-rank: 1\n" in files("--options-file")["/10.0.0.2/etc/llmops/vllm.yaml"]
+    assert "ray start --block --address=10.0.0.1:6379" in files("--distributed-executor-backend", "ray")["/START.txt"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--nodes", "3"), 2, "names 2 machines, and the plan is for 3"),
+        (("--nodes", "1"), 2, "names 2 machines, and the plan is for 1"),
+        (("--nodes", "2", "--tensor-parallel", "3"), 2, "cannot be divided"),
+        (("--nodes", "2", "--tensor-parallel", "1", "--pipeline-parallel", "1"), 2, "are 2 cards, which"),
+        (("--nodes", "2", "--engine-version", "0.11.0"), 7, "no --nnodes"),
+        (("--nodes", "2", "--front", "haproxy"), 2, "exclude each other"),
+        (("--nodes", "2"), 2, "3 files would be printed"),
+    ],
+)
+def test_machines_that_do_not_match_the_plan(
+    run: Run, directory: str, hosts: str, options: tuple[str, ...], code: int, said: str
+) -> None:
+    ran = run("render", *CARD, "--model", directory, "--inventory", hosts, *options)
+    assert (ran.exit_code, said in ran.stderr) == (code, True), ran.stderr
+
+
+def test_a_wrong_inventory_is_9_with_its_place(run: Run, directory: str, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("hosts:\n- address: 10.0.0.1\n- address: gpu-2\n")
+    words = ("render", *CARD, *TWO, "--model", directory, "--inventory")
+    ran = run(*words, str(wrong))
+    assert (ran.exit_code, f"{wrong}:3:3: 'gpu-2' is not an IP address" in ran.stderr) == (9, True)
+    ran = run(*words, str(tmp_path / "none.yaml"))
+    assert (ran.exit_code, "there is no such file" in ran.stderr) == (9, True)
+
+
+def test_a_way_to_work_together_is_for_several_machines(run: Run, directory: str) -> None:
+    ran = run("render", *CARD, "--model", directory, "--distributed-executor-backend", "ray")
+    assert (ran.exit_code, "--inventory FILE" in ran.stderr) == (2, True)
+
+
+def test_other_engines_serve_from_one_machine(run: Run, machine: Machine, tmp_path: Path, hosts: str) -> None:
+    words = ("render", "--engine", "llama-server", "--model", str(model_file(tmp_path)), "--inventory", hosts)
+    ran = run(*words)
+    assert (ran.exit_code, "does not serve one model from several machines" in ran.stderr) == (2, True), ran.stderr

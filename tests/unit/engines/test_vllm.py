@@ -10,7 +10,7 @@ from llmops.core.errors import Unsupported, UsageError
 from llmops.core.hardware import Gpu, Hardware
 from llmops.core.model import AttentionLayer, EncoderShape, ModelSpec, StateLayer
 from llmops.core.overrides import GIVEN
-from llmops.core.plan import Fixed, Plan, Policy
+from llmops.core.plan import Fixed, Plan, Policy, Shape
 from llmops.core.problem import Problem, Split
 from llmops.core.sizing import size
 from llmops.core.throughput import predict_rates
@@ -134,7 +134,7 @@ def test_the_plan_in_words() -> None:
     [
         ({}, "--max-num-queued-reqs", "0.28.0", "0.29.0", "before 0.29.0"),
         ({"kv_memory_bytes": GIB}, "--kv-cache-memory-bytes", "0.10.1", "0.10.2", "before 0.10.2"),
-        ({"nodes": 2}, "--nnodes", "0.11.0", "0.11.1", "before 0.11.1"),
+        ({"nodes": 2}, "--nnodes", "0.11.0", "0.11.1", "came with 0.11.1"),
     ],
 )
 def test_a_flag_is_used_since_it_exists(
@@ -209,15 +209,62 @@ def test_divisions_that_the_heads_allow() -> None:
     spec = model(attention_heads=40, attention_layers=(AttentionLayer(8, 128, 128),) * 36)
     splits = VLLM.choices(cards(*[80] * 8), spec, None, Fixed()).splits
     assert [split.tensor_parallel for split in splits if split.pipeline_parallel == 1] == [1, 2, 4, 8]
-    assert VLLM.choices(cards(80), spec, None, Fixed(nodes=2)).splits == (Split(1), Split(1, 2))
+    assert VLLM.choices(cards(80), spec, None, Fixed(nodes=2)).splits == (Split(1, 2), Split(2))
     latent = model(attention_heads=40, attention_layers=(AttentionLayer(1, 576, 0, is_latent=True),) * 36)
     splits = VLLM.choices(cards(*[80] * 8), latent, None, Fixed()).splits
     assert [split.tensor_parallel for split in splits if split.pipeline_parallel == 1] == [1, 2, 4, 5, 8]
 
 
+def test_several_machines_give_all_their_cards() -> None:
+    spec = model(attention_heads=64, attention_layers=(AttentionLayer(8, 128, 128),) * 36)
+    four = cards(*[80] * 4)
+    splits = VLLM.choices(four, spec, None, Fixed(nodes=2)).splits
+    assert splits == (Split(4, 2), Split(2, 4), Split(1, 8), Split(8, 1))
+    assert VLLM.choices(four, spec, None, Fixed(nodes=2, tensor_parallel=2)).splits == (Split(2, 4),)
+    assert VLLM.choices(four, spec, None, Fixed(nodes=2, pipeline_parallel=1)).splits == (Split(8, 1),)
+    assert VLLM.choices(cards(*[80] * 3), spec, None, Fixed(nodes=2)).splits == (Split(1, 6),)
+
+
+def with_places() -> ModelSpec:
+    spec = model()
+    layers = tuple(replace(layer, layer=number) for number, layer in enumerate(spec.attention_layers))
+    return replace(spec, attention_layers=layers)
+
+
+def test_the_cards_of_every_machine_are_counted() -> None:
+    shape = Shape(2, 8192, cache_type_k="bf16", gpu_layers=37, tensor_parallel=2, gpu_memory_utilization=0.9)
+    two = replace(shape, pipeline_parallel=2, nodes=2)
+    rows = VLLM.memory_model(cards(24, 24), with_places(), None)(two)
+    alone = VLLM.memory_model(cards(24, 24), with_places(), None)(shape)
+    assert [row.device for row in rows] == ["host", "gpu0", "gpu1", "gpu2", "gpu3"]
+    assert rows[0].runtime_bytes == alone[0].runtime_bytes  # of one machine, not of both
+    assert {row.needed_cache_bytes for row in rows[1:]} == {(alone[1].needed_cache_bytes or 0) // 2}
+    assert (rows[3].usable_cache_tokens or 0) > 1.9 * (alone[1].usable_cache_tokens or 0)
+
+
+def test_hosts_whose_cards_have_their_memory_are_one_row_for_the_fullest() -> None:
+    shared = replace(cards(24), gpus=(replace(cards(24).gpus[0], unified=True),))
+    shape = Shape(2, 8192, cache_type_k="bf16", gpu_layers=37, kv_memory_bytes=3 * GIB)
+    memory = VLLM.memory_model(shared, with_places(), None)
+    (row,), (alone,) = memory(replace(shape, pipeline_parallel=2, nodes=2)), memory(shape)
+    assert row.device == "host"
+    assert 0.4 * alone.weights_bytes < row.weights_bytes < 0.7 * alone.weights_bytes
+    assert row.cache_bytes == 3 * GIB
+    assert row.needed_cache_bytes == (alone.needed_cache_bytes or 0) // 2
+
+
+def test_who_needs_more_than_one_server_is_told_so() -> None:
+    plan = size(problem(cards(24)))
+    few = replace(plan, binding_constraint="memory")
+    assert any("behind a proxy" in line for line in VLLM.warnings(few, installed("0.33.0")))
+    assert not any("behind a proxy" in line for line in VLLM.warnings(plan, installed("0.33.0")))
+
+
 @pytest.mark.parametrize(
     ("fixed", "said"),
     [
+        (Fixed(nodes=2, tensor_parallel=1, pipeline_parallel=1), "2 machines with 2 cards each are 4 cards"),
+        (Fixed(nodes=3, tensor_parallel=4), "does not use evenly"),
         (Fixed(tensor_parallel=3), "32 attention heads"),
         (Fixed(pipeline_parallel=40), "36 layers"),
         (Fixed(tensor_parallel=4), "more than the 2 cards"),

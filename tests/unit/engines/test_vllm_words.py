@@ -174,8 +174,8 @@ def test_a_limit_of_what_runs_does_not_stay_above_the_slots() -> None:
 
 def test_a_key_that_everybody_can_read_is_a_warning() -> None:
     seen = InForce(user_arguments=(SCRIPT, "serve", MODEL, "--api-key", "geheim", "--disable-log-stats"))
-    key, stats = VLLM.warnings(plan_of(), SERVED, seen)
+    key, stats = VLLM.warnings(plan_of(binding_constraint="users"), SERVED, seen)
     assert key.startswith("--api-key stands on the command line")
     assert "geheim" not in key
     assert "--disable-log-stats is kept, but" in stats
-    assert VLLM.warnings(plan_of(), installed()) == ()
+    assert VLLM.warnings(plan_of(binding_constraint="users"), installed()) == ()
