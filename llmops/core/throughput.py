@@ -22,7 +22,6 @@ from llmops.core.throughput_work import Work, prefill_parameters, work
 from llmops.core.workload import Workload
 
 __all__ = [
-    "STREAMS_SHOWN",
     "HostPart",
     "Knee",
     "RateModel",

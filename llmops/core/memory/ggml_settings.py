@@ -49,11 +49,6 @@ def padded_context_tokens(tokens: int) -> int:
     return -(-tokens // CONTEXT_PADDING_TOKENS) * CONTEXT_PADDING_TOKENS
 
 
-def share_of_context(total_tokens: int, slots: int) -> int:
-    """Cells of each slot when `-c total_tokens` is divided: both the total and the share are rounded up."""
-    return padded_context_tokens(padded_context_tokens(total_tokens) // slots)
-
-
 def streams(settings: GgmlSettings) -> int:
     """Separate caches: one that all slots share, or one for each slot."""
     return 1 if settings.kv_unified else settings.slots

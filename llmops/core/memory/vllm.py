@@ -11,9 +11,7 @@ from llmops.core.memory.budget import MemoryBudget
 from llmops.core.memory.ggml_runtime import host_reserve_bytes
 from llmops.core.memory.vllm_budget import budgets_of_cards
 from llmops.core.memory.vllm_cache import (
-    CacheFigures,
     bytes_for_requests,
-    cache_figures,
     cache_layout,
     figures_of_blocks,
 )
@@ -24,8 +22,6 @@ from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.memory.vllm_weights import Span, card_weights
 from llmops.core.model import ModelSpec
 from llmops.core.units import GIB, MIB
-
-__all__ = ["CacheFigures", "CardFacts", "VllmSettings", "budgets", "cache_figures", "cache_layout"]
 
 # Resident memory of the server's processes without weights and cache, measured on 0.32.0 without a card: API server
 # 643 MB, EngineCore 603 MB, each worker 700 MB with 6 MB of weights.

@@ -7,9 +7,9 @@ from dataclasses import replace
 from llmops.core.hardware import Hardware
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.memory.draft import with_draft
-from llmops.core.memory.vllm import budgets, cache_figures, cache_layout
+from llmops.core.memory.vllm import budgets
 from llmops.core.memory.vllm_budget import cards_of_machines
-from llmops.core.memory.vllm_cache import CacheLayout, bytes_for_requests
+from llmops.core.memory.vllm_cache import CacheLayout, bytes_for_requests, cache_figures, cache_layout
 from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.model import ModelSpec
 from llmops.core.plan import MemoryModel, Shape

@@ -22,7 +22,6 @@ from llmops.core.memory.ggml_compute import RESERVES_LOGITS, compute_bytes, inpu
 from llmops.core.memory.ggml_settings import (
     GgmlSettings,
     padded_context_tokens,
-    share_of_context,
     slot_context_tokens,
     total_context_tokens,
     ubatch_tokens,
@@ -57,8 +56,8 @@ PRINTED = [
     (FOUR, 2048, 84.00, 21.28),
     (replace(FOUR, kv_unified=True), 8192, 61.50, 28.78),
     (replace(FOUR, context_tokens_per_slot=32_768), 32_768, 444.00, 51.28),
-    (replace(FOUR, context_tokens_per_slot=share_of_context(8000, 4)), 2048, 84.00, 21.28),
-    (replace(FOUR, slots=3, context_tokens_per_slot=share_of_context(4096, 3)), 1536, 58.50, 20.82),
+    (replace(FOUR, context_tokens_per_slot=2048), 2048, 84.00, 21.28),
+    (replace(FOUR, slots=3, context_tokens_per_slot=1536), 1536, 58.50, 20.82),
     (quantised(FOUR, "q8_0"), 2048, 44.63, 21.81),
     (quantised(FOUR, "q4_0"), 2048, 23.63, 21.81),
     (replace(FOUR, cache_type_k="q5_1"), 2048, 57.75, 21.78),
@@ -143,7 +142,7 @@ def test_the_worked_example() -> None:
 
 def test_context_is_padded() -> None:
     assert [padded_context_tokens(tokens) for tokens in (1, 256, 257, 8192)] == [256, 256, 512, 8192]
-    assert total_context_tokens(GgmlSettings(3, share_of_context(4096, 3))) == 4608
+    assert total_context_tokens(GgmlSettings(3, 1536)) == 4608
 
 
 def test_a_slot_is_capped_at_the_trained_context() -> None:
