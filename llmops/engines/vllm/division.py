@@ -70,14 +70,14 @@ def _require_whole_machines(hardware: Hardware, model: ModelSpec, fixed: Fixed, 
             f"{one.tensor_parallel} x {one.pipeline_parallel}"
             for one in _of_machines(model, Fixed(), max(1, each), nodes)
         )
-        asked = " and ".join(
+        asked = " ".join(
             f"{name} {value}"
             for name, value in (("--tensor-parallel", tensor), ("--pipeline-parallel", pipeline))
             if value is not None
         )
         raise UsageError(
-            f"{nodes} machines with {max(1, each)} cards each are {max(1, each) * nodes} cards, which"
-            f" {asked or 'no division of the model'} does not use evenly",
+            f"{nodes} machines with {max(1, each)} cards each are {max(1, each) * nodes} cards, and"
+            f" {asked or 'no division of the model'} would not use all of them evenly",
             hint=f"--tensor-parallel x --pipeline-parallel can be {fitting}" if fitting else "take fewer machines",
         )
 

@@ -279,7 +279,7 @@ def test_each_machine_gets_its_directory_and_the_order_stands_beside_them(run: R
         (("--nodes", "3"), 2, "names 2 machines, and the plan is for 3"),
         (("--nodes", "1"), 2, "names 2 machines, and the plan is for 1"),
         (("--nodes", "2", "--tensor-parallel", "3"), 2, "cannot be divided"),
-        (("--nodes", "2", "--tensor-parallel", "1", "--pipeline-parallel", "1"), 2, "are 2 cards, which"),
+        (("--nodes", "2", "--tensor-parallel", "1", "--pipeline-parallel", "1"), 2, "are 2 cards, and"),
         (("--nodes", "2", "--engine-version", "0.11.0"), 7, "no --nnodes"),
         (("--nodes", "2", "--front", "haproxy"), 2, "exclude each other"),
         (("--nodes", "2"), 2, "3 files would be printed"),

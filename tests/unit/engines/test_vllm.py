@@ -264,7 +264,7 @@ def test_who_needs_more_than_one_server_is_told_so() -> None:
     ("fixed", "said"),
     [
         (Fixed(nodes=2, tensor_parallel=1, pipeline_parallel=1), "2 machines with 2 cards each are 4 cards"),
-        (Fixed(nodes=3, tensor_parallel=4), "does not use evenly"),
+        (Fixed(nodes=3, tensor_parallel=4), "would not use all of them evenly"),
         (Fixed(tensor_parallel=3), "32 attention heads"),
         (Fixed(pipeline_parallel=40), "36 layers"),
         (Fixed(tensor_parallel=4), "more than the 2 cards"),
