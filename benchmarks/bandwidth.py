@@ -1,10 +1,13 @@
 """Our memory bandwidth beside an independent multi-threaded C program that reads 2 GiB, taking turns in one run.
 
-Usage: python benchmarks/bandwidth.py [ROUNDS]. Exit code 1 when the medians differ by more than 25 %.
+    python benchmarks/bandwidth.py [--rounds 5]
+
+Exit code 1 when the medians differ by more than 25 %.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -64,4 +67,6 @@ def main(rounds: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 5))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="readings of each")
+    sys.exit(main(parser.parse_args().rounds))

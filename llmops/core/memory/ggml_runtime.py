@@ -14,7 +14,7 @@ Range = tuple[str, int, int, str]
 # of 41 shapes of all families, within 0.1 % in three quarters of them; in 394 starts of sizes and settings drawn by
 # chance 2 were more than 8 % too low (a buffer of 26 MiB with a 32-bit latent cache, one of 23 MiB).
 COMPUTE_LOW, COMPUTE_HIGH = 0.92, 1.08
-COMPUTE_REASON = "the engine's graph, placed as ggml places it; its own figure lay within 7 % for every family"
+COMPUTE_REASON = "the engine's graph, placed as ggml places it; its own figure lay within 7 % at published sizes"
 # Cards: against published figures only; a build before August 2025 copied more (a fused projection: 8 % in one row).
 CARD_COMPUTE_REASON = "the engine's graph as a card computes it; compared with published figures only"
 WIDENED_REASON = "CUDA and ROCm copy one layer of a quantised cache to 16 bits"

@@ -45,8 +45,9 @@ def require_division(hardware: Hardware, model: ModelSpec, fixed: Fixed) -> None
         )
     cards = len(hardware.gpus) * nodes
     if cards and tensor * pipeline > cards:
+        there_are = "one card there is" if cards == 1 else f"{cards} cards there are"
         raise UsageError(
-            f"--tensor-parallel {tensor} times --pipeline-parallel {pipeline} is more than the {cards} cards there are",
+            f"--tensor-parallel {tensor} times --pipeline-parallel {pipeline} is more than the {there_are}",
             hint="lower one of them, name more cards (--gpu, once for each), or say --nodes",
         )
     if nodes > 1:
