@@ -15,6 +15,9 @@ UNIT_DIRECTORIES = (
     "/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
     "/lib/systemd/system",
 )  # fmt: skip
+# What a complete unit of llmops hides from its service (ProtectHome, PrivateTmp): a model or a program below these must
+# be shown to it one by one.
+HIDDEN_PLACES = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa: S108 - nothing is written there
 _MANAGED_MARK = "# Managed by llmops."
 # Specifiers that systemd.command() resolves from the unit's name alone; others need systemd itself.
 _RESOLVED_SPECIFIERS = frozenset("%nNpitSCLETVhu")

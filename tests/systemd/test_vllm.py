@@ -143,7 +143,7 @@ def test_a_unit_is_installed_verified_survives_a_killed_worker_and_goes_again(ma
     assert configuration(machine) == before
 
     applied = machine.llmops("tune", "--apply", "--install-unit", *WANTED)
-    assert applied.exit_code == 0, (applied, machine.log(UNIT))
+    assert applied.exit_code == 0, f"{applied.envelope['errors']}\n{machine.log(UNIT)}"
     checks = {check["name"]: check for check in applied.envelope["data"]["checks"]}
     print(json.dumps({name: check["observed"] for name, check in checks.items()}, indent=1))
     for name in ("cache_tokens", "longest_request", "version", "preemptions", "two_requests", "running_command"):

@@ -10,12 +10,10 @@ from llmops.core.plan import Plan
 from llmops.engines.base import InForce, Installation
 from llmops.engines.llama_server.command import CommandLine, build, model_path, setting_words, variables
 from llmops.engines.llama_server.settings import compose, require_usable
-from llmops.engines.unit import drop_in_path
+from llmops.engines.unit import HIDDEN_PLACES, drop_in_path
 
 NEW_UNIT = "llama-server.service"
 _UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
-# What an own unit of llmops can hide from the service, so that it must be shown to it one by one.
-_HOMES = ("/home/", "/root/", "/run/user/")
 _FOREIGN = frozenset({"docker", "podman", "snap"})
 
 
@@ -62,7 +60,7 @@ def _complete_unit(plan: Plan, command: CommandLine, unit: str) -> RenderedFile:
 
     paths = plan.model.source_paths or (model_path(plan),)
     program = str(PurePosixPath(command.words[0]).parent)
-    shown = (*paths, program) if program.startswith(_HOMES) else paths
+    shown = (*paths, program) if f"{program}/".startswith(HIDDEN_PLACES) else paths
     content = render(
         "llama-server/unit.service.j2",
         exec_start=command.words,

@@ -9,7 +9,7 @@ from llmops.core.errors import Misconfigured
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
 from llmops.engines.base import InForce, Installation, Setting
-from llmops.engines.unit import drop_in_path
+from llmops.engines.unit import HIDDEN_PLACES, drop_in_path
 from llmops.engines.vllm.arguments import arguments
 from llmops.engines.vllm.command import (
     DEFAULT_HOST,
@@ -29,8 +29,6 @@ CONFIG_FILE = "/etc/llmops/vllm.yaml"
 # Workers end after the last request; SIGKILL must not come before that.
 STOP_SECONDS = DRAIN_SECONDS + 30
 _UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
-# What a unit of llmops hides from the service, so that it must be shown to it one by one.
-_HOMES = ("/home/", "/root/", "/run/user/")
 _FOREIGN = frozenset({"docker", "podman"})
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _STATE, _CACHE = "/var/lib/vllm", "/var/cache/vllm"
@@ -127,7 +125,7 @@ def _environment(plan: Plan, network: Mapping[str, str] | None) -> tuple[tuple[s
 
 
 def _readable_paths(plan: Plan, command: CommandLine, in_force: InForce) -> tuple[str, ...]:
-    """The model's directory, of a cached repository all of it, since its files are links; a program in a home too.
+    """The model's directory, of a cached repository all of it, since its files are links; a hidden program too.
 
     An environment in /opt may have been made with a Python in somebody's home.
     """
@@ -136,7 +134,7 @@ def _readable_paths(plan: Plan, command: CommandLine, in_force: InForce) -> tupl
     shown = [str(model)] if model != PurePosixPath("/") else []
     needed = in_force.program_directories if isinstance(in_force, VllmInForce) else ()
     program = (str(PurePosixPath(command.words[0]).parent.parent), *needed)
-    shown += [path for path in program if f"{path}/".startswith(_HOMES)]
+    shown += [path for path in program if f"{path}/".startswith(HIDDEN_PLACES)]
     return tuple(dict.fromkeys(shown))
 
 

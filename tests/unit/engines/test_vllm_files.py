@@ -53,10 +53,10 @@ def test_a_cached_repository_is_shown_with_the_files_that_its_links_lead_to() ->
     assert f"ExecStart={SCRIPT} serve Qwen/Qwen3-8B \\" in lines
 
 
-def test_a_program_in_a_home_is_shown_too() -> None:
-    home = installed(command=("/home/ann/vllm/bin/vllm",))
-    (file,) = VLLM.files(plan_of(), home, InForce())
-    assert "BindReadOnlyPaths=/home/ann/vllm\n" in file.content
+@pytest.mark.parametrize("environment", ["/home/ann/vllm", "/var/tmp/vllm"])
+def test_a_program_that_the_unit_would_hide_is_shown(environment: str) -> None:
+    (file,) = VLLM.files(plan_of(), installed(command=(f"{environment}/bin/vllm",)), InForce())
+    assert f"BindReadOnlyPaths={environment}\n" in file.content
 
 
 def test_cards_are_not_hidden_and_their_driver_comes_first() -> None:
