@@ -113,7 +113,7 @@ def test_the_text_shows_the_pool_and_its_reasons(run: Run, directory: str) -> No
     ("options", "words"),
     [
         (("--tensor-parallel", "3"), ("16 attention heads", "1, 2, 4, 8, 16")),
-        (("--tensor-parallel", "2"), ("more than the 1 cards", "--gpu")),
+        (("--tensor-parallel", "2"), ("more than the one card there is", "--gpu")),
         (("--pipeline-parallel", "9", "--nodes", "9"), ("8 layers",)),
         (("--max-num-batched-tokens", "64", "--slots", "128"), ("less than --slots 128",)),
         (("--context", "20000"), ("more than the 16384 tokens",)),
