@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from types import FrameType
 from typing import Any, NoReturn
 
 import click
@@ -53,6 +55,8 @@ class Application(click.Group):
         words = tuple(sys.argv[1:] if args is None else args)
         session = Session(words)
         extra.pop("standalone_mode", None)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else ignored (nohup), or somebody's own
+            signal.signal(signal.SIGINT, _stop)
 
         def run() -> object:
             return super(Application, self).main(
@@ -60,6 +64,17 @@ class Application(click.Group):
             )
 
         sys.exit(deliver(outcome_of(run, _command_name(words), session), session))
+
+
+class _Stopped(KeyboardInterrupt):
+    """CPython takes a KeyboardInterrupt inside exec() for unhandled: the process would end by the signal, not with 130.
+
+    It looks for that very class (run_eval_code_obj in pythonrun.c), and dataclasses use exec() as modules are imported.
+    """
+
+
+def _stop(_signal_number: int, _frame: FrameType | None) -> NoReturn:
+    raise _Stopped
 
 
 def _command_name(words: tuple[str, ...]) -> str:
