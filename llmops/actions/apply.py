@@ -24,7 +24,8 @@ from llmops.core.errors import EngineNotAnswering, Misconfigured, ProblemsFound
 from llmops.core.files import Change
 from llmops.core.plan import Plan
 from llmops.core.verification import VerificationReport
-from llmops.engines.base import Engine, Installation
+from llmops.engines.base import Engine
+from llmops.engines.found import Installation
 from llmops.host import MutableHost
 
 __all__ = ["Applied", "ApplyOptions", "apply"]

@@ -16,7 +16,8 @@ from llmops.core.plan import Plan
 from llmops.core.serialization import decode, encode
 from llmops.core.verification import VerificationReport
 from llmops.engines import ENGINES
-from llmops.engines.base import Engine, InForce, Installation
+from llmops.engines.base import Engine
+from llmops.engines.found import InForce, Installation
 from llmops.front import Address, FrontSpec
 from llmops.host import Host, MutableHost
 from llmops.state import read_applied_document

@@ -13,7 +13,7 @@ from llmops.core.plan import Fixed, Plan
 from llmops.core.problem import Problem
 from llmops.core.processors import decode_threads
 from llmops.core.sizing import as_it_is_now, size, size_explicit
-from llmops.engines.base import Served
+from llmops.engines.found import Served
 
 # Firmware and kernels take a little more or less of the memory from one boot to the next.
 _SAME_SIZE = 0.05

@@ -10,7 +10,8 @@ from llmops.actions.verify import verify
 from llmops.core.hardware import Hardware
 from llmops.core.plan import MeasuredRates, Plan
 from llmops.core.verification import VerificationReport
-from llmops.engines.base import Engine, Installation
+from llmops.engines.base import Engine
+from llmops.engines.found import Installation
 from llmops.host import MutableHost
 from llmops.state import Subject, subject, write_rates
 

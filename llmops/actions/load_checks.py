@@ -9,7 +9,7 @@ from llmops.actions.contention import MOST_SHARE_OF_OTHERS, processor_time, shar
 from llmops.actions.paging import Paging, begin, end, paging_checks
 from llmops.core.plan import MeasuredRates, Plan
 from llmops.core.verification import Check, CheckStatus
-from llmops.engines.base import InForce
+from llmops.engines.found import InForce
 from llmops.host import Host
 from llmops.load import Overlap, RequestTiming, TwoRequests, two_requests
 

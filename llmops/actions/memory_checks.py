@@ -6,7 +6,7 @@ from llmops.core.memory.budget import MemoryBudget
 from llmops.core.plan import Plan
 from llmops.core.units import MIB, format_bytes
 from llmops.core.verification import Check, CheckStatus
-from llmops.engines.base import InForce
+from llmops.engines.found import InForce
 from llmops.host import Host
 
 # A process has a base that differs from build to build; a plan that is wrong is wrong by more than this.

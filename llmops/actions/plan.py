@@ -23,7 +23,8 @@ from llmops.core.plan import Plan
 from llmops.core.problem import Problem, Split, require_possible
 from llmops.core.sizing import fits, fits_at_the_start, size, size_explicit
 from llmops.core.units import format_bytes
-from llmops.engines.base import Engine, InForce, Installation
+from llmops.engines.base import Engine
+from llmops.engines.found import InForce, Installation
 from llmops.host import Host
 from llmops.state import read_applied_plan
 

@@ -12,7 +12,8 @@ from llmops.actions.serving import drain, serves
 from llmops.checkpoint import Checkpoint
 from llmops.core.errors import RollbackFailed, UsageError
 from llmops.core.files import Change
-from llmops.engines.base import Engine, Installation
+from llmops.engines.base import Engine
+from llmops.engines.found import Installation
 from llmops.host import Host, MutableHost
 
 _READY_SECONDS = 600.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llmops.engines.base import Engine, Health, Installation
+from llmops.engines.base import Engine, Health
+from llmops.engines.found import Installation
 from llmops.host import Host
 
 POLL_SECONDS = 1.0

@@ -10,7 +10,8 @@ from llmops.actions.subject import EMBEDDED
 from llmops.core.notices import Notice, one_slot
 from llmops.core.serialization import encode
 from llmops.engines import ENGINES
-from llmops.engines.base import Engine, InForce, Installation
+from llmops.engines.base import Engine
+from llmops.engines.found import InForce, Installation
 from llmops.host import Host
 
 CONTAINERS = frozenset({"docker", "podman"})

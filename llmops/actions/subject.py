@@ -16,7 +16,8 @@ from llmops.core.version import Version
 from llmops.core.visible_devices import served_by
 from llmops.core.workload import Workload
 from llmops.engines import engine_named
-from llmops.engines.base import Engine, InForce, Installation, Models, Served
+from llmops.engines.base import Engine, Models
+from llmops.engines.found import InForce, Installation, Served
 from llmops.host import Host
 from llmops.probe import read_hardware
 

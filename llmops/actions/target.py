@@ -12,7 +12,8 @@ from llmops.actions import conflicts, recovery
 from llmops.core.errors import Misconfigured, NotInstalled, UnreadableInput, Unsupported
 from llmops.core.files import Change, RenderedFile
 from llmops.core.plan import Plan
-from llmops.engines.base import Contradiction, Engine, InForce, Installation, Setting
+from llmops.engines.base import Contradiction, Engine, Setting
+from llmops.engines.found import InForce, Installation
 from llmops.host import Host
 
 UNIT_DIRECTORY = "/etc/systemd/system"

@@ -13,7 +13,8 @@ from llmops.core.errors import DoesNotFit, EngineNotAnswering, Misconfigured, No
 from llmops.core.plan import MeasuredRates, Plan
 from llmops.core.units import format_bytes
 from llmops.core.verification import CheckStatus, VerificationReport
-from llmops.engines.base import Engine, Health, Installation, Launch
+from llmops.engines.base import Engine, Health, Launch
+from llmops.engines.found import Installation
 from llmops.host import ChildProcess, MutableHost
 from llmops.probe import read_hardware
 

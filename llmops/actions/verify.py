@@ -10,7 +10,8 @@ from llmops.actions.memory_checks import memory_checks
 from llmops.core.errors import EngineNotAnswering
 from llmops.core.plan import MeasuredRates, Plan
 from llmops.core.verification import Check, CheckStatus, VerificationReport
-from llmops.engines.base import KEY, Engine, Health, InForce, Installation
+from llmops.engines.base import Engine, Health
+from llmops.engines.found import KEY, InForce, Installation
 from llmops.host import Host
 
 FIRST_REPLY = "first_reply"

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from llmops.cli.settings import Settings
     from llmops.core.hardware import Hardware
     from llmops.core.plan import Plan
-    from llmops.engines.base import Engine, Installation
+    from llmops.engines.base import Engine
+    from llmops.engines.found import Installation
     from llmops.host import MutableHost
 
 _KEPT = "Nothing to do: what runs breaks no limit. --replan computes afresh."

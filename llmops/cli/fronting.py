@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from llmops.actions.apply import Applied
     from llmops.cli.session import Session
     from llmops.core.plan import Plan
-    from llmops.engines.base import Engine, InForce, Installation
+    from llmops.engines.base import Engine
+    from llmops.engines.found import InForce, Installation
     from llmops.front import FrontSpec
     from llmops.host import MutableHost
 

@@ -8,7 +8,8 @@ from llmops.core.errors import UnreadableInput
 
 if TYPE_CHECKING:
     from llmops.core.plan import Plan
-    from llmops.engines.base import Engine, Installation
+    from llmops.engines.base import Engine
+    from llmops.engines.found import Installation
     from llmops.host import Host
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from llmops.core.files import RenderedFile
     from llmops.core.hardware import Hardware
     from llmops.core.verification import Check, Expectation
+    from llmops.engines.found import InForce, Installation, Served
     from llmops.host import Host
 
 
@@ -26,30 +27,6 @@ class Setting:
     name: str
     value: str | None
     environment: bool = False
-
-
-@dataclass(frozen=True)
-class Installation:
-    """One engine as found on a machine.
-
-    `managed_by` is unit, process, docker, podman, snap, binary (only a program on disk) or embedded.
-    `command` starts it (one word for a binary, several for the embedded server). `flags` is what its own help knows,
-    `valued_flags` those of them that take a value, `accelerators` the devices that it can use (empty: a CPU build);
-    None where it could not be asked. `problem` says why a program that is there cannot be used.
-    """
-
-    engine: str
-    managed_by: str
-    command: tuple[str, ...]
-    version: Version | None
-    version_text: str | None
-    flags: frozenset[str] | None
-    accelerators: tuple[str, ...] | None = None
-    unit: str | None = None
-    detail: str = ""
-    valued_flags: frozenset[str] | None = None
-    pid: int | None = None
-    problem: str | None = None
 
 
 # Options (without their dashes) of one engine or of some, which the others have no setting for.
@@ -66,99 +43,6 @@ GGML_CACHE_TYPES = frozenset(name for name in CACHE_TYPE_BLOCKS if name != "fp8"
 
 # What decides which parts of a model lie where; Ollama leaves it to the engine that it starts.
 PLACEMENT_OPTIONS = frozenset({"gpu-layers", "n-cpu-moe", "tensor-split"})
-
-# The part of InForce.unseen that says that the engine answers only to those who have its key.
-KEY = "key"
-
-
-@dataclass(frozen=True)
-class LoadedModel:
-    """One model in memory, as an engine that serves several tells it.
-
-    `gpu_bytes` of `size_bytes` lie on cards; `model_path`, `slots` and `context_tokens_per_slot` are those of the
-    process that runs it. None is not observed.
-    """
-
-    name: str | None = None
-    size_bytes: int | None = None
-    gpu_bytes: int | None = None
-    context_tokens: int | None = None
-    pid: int | None = None
-    model_path: str | None = None
-    slots: int | None = None
-    context_tokens_per_slot: int | None = None
-
-
-@dataclass(frozen=True)
-class InForce:
-    """What an engine serves now, each part from its own evidence; None is not observed.
-
-    `arguments` and `environment` come from the running process, `configured_arguments` from the unit as systemd would
-    start it now, `user_arguments` from the unit without the file that llmops manages (None where they cannot be told).
-    `unmanaged_drop_ins` are (path, text) of drop-ins that llmops does not own. `unseen` says why a part is None.
-    `loaded` are the models in memory of an engine that starts a process for each, `worker_pids` those processes, and
-    `logged_environment` the settings that it wrote into its log when it started.
-    """
-
-    pid: int | None = None
-    arguments: tuple[str, ...] | None = None
-    environment: tuple[tuple[str, str], ...] | None = None
-    configured_arguments: tuple[str, ...] | None = None
-    configured_environment: tuple[tuple[str, str], ...] | None = None
-    environment_files: tuple[str, ...] = ()
-    drop_ins: tuple[str, ...] = ()
-    need_daemon_reload: bool | None = None
-    config_files: tuple[tuple[str, str], ...] = ()
-    url: str | None = None
-    listener_pid: int | None = None
-    model_path: str | None = None
-    slots: int | None = None
-    context_tokens_per_slot: int | None = None
-    resident_bytes: int | None = None
-    build: str | None = None
-    processing: int | None = None
-    user_arguments: tuple[str, ...] | None = None
-    unmanaged_drop_ins: tuple[tuple[str, str], ...] = ()
-    unit_file_managed: bool = False
-    slot_contexts: tuple[int, ...] | None = None
-    anonymous_bytes: int | None = None
-    control_group: str | None = None
-    sleeping: bool | None = None
-    unseen: tuple[tuple[str, str], ...] = ()
-    loaded: tuple[LoadedModel, ...] | None = None
-    worker_pids: tuple[int, ...] = ()
-    logged_environment: tuple[tuple[str, str], ...] | None = None
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """Every process of the engine, the main one first."""
-        return (*((self.pid,) if self.pid else ()), *self.worker_pids)
-
-    @property
-    def told_of_itself(self) -> bool:
-        """Whether the server said what only an engine of its kind says."""
-        return self.slots is not None or self.loaded is not None
-
-    @property
-    def computing_pid(self) -> int | None:
-        """The process that holds the model."""
-        return self.worker_pids[0] if self.worker_pids else self.pid
-
-
-@dataclass(frozen=True)
-class Served:
-    """What an engine serves now; `context_was_chosen` when a person set the context, so it is his to keep.
-
-    `request_context_tokens` is the longest request that works now (with a shared pool more than a slot's share).
-    `threads` and `gpu_layers` None are the engine's own choice; `works_against` names options that no plan would have.
-    """
-
-    values: Fixed
-    context_was_chosen: bool
-    request_context_tokens: int | None = None
-    threads: int | None = None
-    gpu_layers: int | None = None
-    works_against: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

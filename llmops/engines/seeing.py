@@ -12,7 +12,7 @@ from llmops import systemd
 from llmops.core.errors import LlmopsError
 from llmops.core.units import KIB
 from llmops.engines import unit as units
-from llmops.engines.base import KEY, InForce, Installation
+from llmops.engines.found import KEY, InForce, Installation
 from llmops.host import Host, ListeningSocket, ProcessInfo, Response
 
 _MEMORY_LINE = re.compile(r"^(VmRSS|RssAnon):\s+(\d+) kB$", re.MULTILINE)  # proc(5): kB there means KiB

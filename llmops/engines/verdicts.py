@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from llmops.core.verification import CheckStatus, Expectation
-from llmops.engines.base import InForce, Installation
+from llmops.engines.found import InForce, Installation
 from llmops.engines.unit import drop_in_path
 
 # Status, what was observed (None where nothing was), and the detail.

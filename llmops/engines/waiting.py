@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmops.engines.base import InForce
+from llmops.engines.found import InForce
 
 # OpenMP 5.2, 21.7; GOMP_SPINCOUNT says the same to GNU's library alone. Builds without OpenMP ignore both.
 WAIT_POLICY, SPIN_COUNT = "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"

@@ -24,7 +24,7 @@ from llmops.core.sizing import size
 from llmops.core.throughput import predict_rates
 from llmops.core.workload import DEFAULTS, Workload, WorkloadKind
 from llmops.engines import engine_named
-from llmops.engines.base import InForce, Installation
+from llmops.engines.found import InForce, Installation
 from llmops.host.local import LocalHost
 from tests.unit.core.example_models import eight_billion_16_bit
 

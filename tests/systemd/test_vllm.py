@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from llmops.engines.base import InForce
+from llmops.engines.found import InForce
 from tests.systemd.conftest import absent
 from tests.systemd.machine import MODEL_DIRECTORY, Machine, new_name, wait_for
 from tests.systemd.observe import configuration

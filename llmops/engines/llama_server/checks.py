@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 
 from llmops.core.verification import Check, CheckStatus, Expectation
-from llmops.engines.base import InForce, Installation
+from llmops.engines.found import InForce, Installation
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.arguments import Argument, find, program_length, read_arguments
 from llmops.engines.llama_server.endpoint import config_pairs, key_sets

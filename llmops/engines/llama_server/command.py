@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from llmops.core.errors import Misconfigured
 from llmops.core.plan import Plan
-from llmops.engines.base import InForce, Installation, Setting
+from llmops.engines.base import Setting
+from llmops.engines.found import InForce, Installation
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.arguments import (
     Argument,

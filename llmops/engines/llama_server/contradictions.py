@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from llmops import systemd
-from llmops.engines.base import Contradiction, InForce, Setting
+from llmops.engines.base import Contradiction, Setting
+from llmops.engines.found import InForce
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.arguments import canonical_flag, find, program_length, read_arguments
 from llmops.engines.llama_server.options import Option

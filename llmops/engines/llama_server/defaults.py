@@ -8,7 +8,7 @@ from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed
 from llmops.core.units import MIB
 from llmops.core.version import Since, Timeline, Version
-from llmops.engines.base import Installation
+from llmops.engines.found import Installation
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.settings import knows
 

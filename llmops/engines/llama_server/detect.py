@@ -10,7 +10,6 @@ from typing import Any
 
 from llmops import systemd
 from llmops.core.errors import LlmopsError
-from llmops.engines.base import Installation
 from llmops.engines.containers import (
     Container,
     container_of,
@@ -20,6 +19,7 @@ from llmops.engines.containers import (
     own_machine,
 )
 from llmops.engines.foreign import whose_program
+from llmops.engines.found import Installation
 from llmops.engines.llama_server.arguments import EMBEDDED_MODULE, PROGRAM, program_length
 from llmops.engines.llama_server.programs import (
     Answers,

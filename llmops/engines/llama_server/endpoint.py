@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from llmops.engines.base import InForce
+from llmops.engines.found import InForce
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.arguments import Argument, value_of
 from llmops.engines.llama_server.options import Option

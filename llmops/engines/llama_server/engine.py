@@ -11,19 +11,9 @@ from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed, MemoryModel, Plan, Shape
 from llmops.core.problem import Choices
 from llmops.core.version import Version
-from llmops.engines.base import (
-    GGML_CACHE_TYPES,
-    VLLM_OPTIONS,
-    Contradiction,
-    Health,
-    InForce,
-    Installation,
-    Launch,
-    Models,
-    Served,
-    Setting,
-)
+from llmops.engines.base import GGML_CACHE_TYPES, VLLM_OPTIONS, Contradiction, Health, Launch, Models, Setting
 from llmops.engines.converted import read_converted, require_converted
+from llmops.engines.found import InForce, Installation, Served
 from llmops.engines.ggml import require_one_cache_type, require_placeable
 from llmops.engines.llama_server.arguments import PROGRAM
 from llmops.engines.llama_server.command import build

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from llmops.core.errors import Misconfigured
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
-from llmops.engines.base import InForce, Installation
+from llmops.engines.found import InForce, Installation
 from llmops.engines.llama_server.command import CommandLine, build, model_path, setting_words, variables
 from llmops.engines.llama_server.settings import compose, require_usable
 from llmops.engines.unit import HIDDEN_PLACES, drop_in_path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from llmops.engines.base import InForce, Installation
+from llmops.engines.found import InForce, Installation
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.arguments import program_length, read_arguments, value_of
 from llmops.engines.llama_server.endpoint import read_endpoint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmops.core.errors import LlmopsError
 from llmops.core.model import ModelSpec
-from llmops.engines.base import InForce, Installation
+from llmops.engines.found import InForce, Installation
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.arguments import program_length, read_arguments
 from llmops.engines.llama_server.endpoint import said_value

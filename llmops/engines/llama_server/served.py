@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmops.core.plan import Fixed
 from llmops.core.units import MIB
-from llmops.engines.base import InForce, Installation, Served
+from llmops.engines.found import InForce, Installation, Served
 from llmops.engines.llama_server import defaults, options
 from llmops.engines.llama_server.arguments import Argument, find, program_length, read_arguments
 from llmops.engines.llama_server.endpoint import said_value

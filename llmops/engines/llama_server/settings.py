@@ -9,7 +9,8 @@ from llmops.core.errors import Misconfigured, TooOld
 from llmops.core.plan import Plan
 from llmops.core.units import MIB
 from llmops.core.version import Since, Timeline, Version
-from llmops.engines.base import Installation, Setting
+from llmops.engines.base import Setting
+from llmops.engines.found import Installation
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.options import Option
 from llmops.engines.waiting import WAIT_POLICY

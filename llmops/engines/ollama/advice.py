@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmops.core.plan import Plan
 from llmops.core.version import Version
-from llmops.engines.base import InForce
+from llmops.engines.found import InForce
 from llmops.engines.ollama.facts import RUNS_LLAMA_SERVER
 from llmops.engines.ollama.shape import most_slots_of
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from llmops.core.errors import EngineNotAnswering
 from llmops.core.plan import Plan
 from llmops.core.verification import Check, CheckStatus
-from llmops.engines.base import Health, InForce
+from llmops.engines.base import Health
+from llmops.engines.found import InForce
 from llmops.host import Host, Response, StreamTimings
 from llmops.load.ollama_durations import Durations, read_durations
 from llmops.load.prompts import random_prompt

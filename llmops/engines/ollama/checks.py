@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from llmops.core.units import format_bytes
 from llmops.core.verification import Check, CheckStatus, Expectation
-from llmops.engines.base import InForce, Installation, LoadedModel
+from llmops.engines.found import InForce, Installation, LoadedModel
 from llmops.engines.verdicts import COMMON, Verdict, compared, in_environment, not_evaluated
 
 # Of the memory of a model on cards, this much may lie on the host (pinned buffers, the token embeddings).

@@ -9,8 +9,9 @@ from typing import Any
 
 from llmops.core.errors import LlmopsError, NoPermission, UnreadableInput, UsageError
 from llmops.core.model import ModelSpec
-from llmops.engines.base import InForce, Installation, Models
+from llmops.engines.base import Models
 from llmops.engines.converted import read_converted
+from llmops.engines.found import InForce, Installation
 from llmops.engines.ollama.shape import most_slots_of
 from llmops.engines.seeing import whole
 from llmops.host import Host

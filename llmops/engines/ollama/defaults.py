@@ -8,7 +8,7 @@ from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed
 from llmops.core.units import MIB
-from llmops.engines.base import Installation
+from llmops.engines.found import Installation
 from llmops.engines.ollama.facts import (
     DEFAULT_CHECKPOINTS,
     DEFAULT_CONTEXT_TIERS,

@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 
 from llmops import systemd
 from llmops.core.errors import LlmopsError
-from llmops.engines.base import Installation
 from llmops.engines.containers import (
     Container,
     container_of,
@@ -17,6 +16,7 @@ from llmops.engines.containers import (
     list_containers,
     own_machine,
 )
+from llmops.engines.found import Installation
 from llmops.engines.ollama.address import read_address
 from llmops.engines.ollama.versions import version_of
 from llmops.engines.programs import programs_on_disk

@@ -16,14 +16,12 @@ from llmops.engines.base import (
     VLLM_OPTIONS,
     Contradiction,
     Health,
-    InForce,
-    Installation,
     Launch,
     Models,
-    Served,
     Setting,
 )
 from llmops.engines.converted import require_converted
+from llmops.engines.found import InForce, Installation, Served
 from llmops.engines.llama_server.failures import last_words
 from llmops.engines.llama_server.log import log_checks, port_was_taken
 from llmops.engines.ollama import api, shape

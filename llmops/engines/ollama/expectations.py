@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmops.core.plan import Plan
 from llmops.core.verification import Expectation
-from llmops.engines.base import InForce, Installation
+from llmops.engines.found import InForce, Installation
 from llmops.engines.ollama.settings import compose
 from llmops.engines.verdicts import unit_expectations
 

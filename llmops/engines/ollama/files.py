@@ -8,7 +8,8 @@ from llmops import systemd
 from llmops.core.errors import Misconfigured
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
-from llmops.engines.base import Contradiction, InForce, Installation, Setting
+from llmops.engines.base import Contradiction, Setting
+from llmops.engines.found import InForce, Installation
 from llmops.engines.ollama.settings import compose, require_usable
 from llmops.engines.unit import drop_in_path, pairs_of
 from llmops.host import Host

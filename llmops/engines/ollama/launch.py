@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from llmops.core.plan import Plan
-from llmops.engines.base import Installation, Launch
+from llmops.engines.base import Launch
+from llmops.engines.found import Installation
 from llmops.engines.ollama.files import require_registered
 from llmops.engines.ollama.settings import compose, require_usable
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from llmops import systemd
-from llmops.engines.base import InForce, Installation
+from llmops.engines.found import InForce, Installation
 from llmops.engines.ollama.address import read_address
 from llmops.engines.ollama.detect import is_server
 from llmops.engines.ollama.runners import Runner, reported, runners, server_config, told_by_log

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from llmops.engines.base import LoadedModel
+from llmops.engines.found import LoadedModel
 from llmops.engines.seeing import whole
 from llmops.host import ProcessInfo
 

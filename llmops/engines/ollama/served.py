@@ -5,7 +5,7 @@ from __future__ import annotations
 from llmops.core.plan import Fixed
 from llmops.core.units import MIB
 from llmops.core.version import Version
-from llmops.engines.base import InForce, Installation, Served
+from llmops.engines.found import InForce, Installation, Served
 from llmops.engines.ollama.facts import DEFAULT_CHECKPOINTS, DEFAULT_PROMPT_CACHE_MIB, DEFAULT_SLOTS, RUNS_LLAMA_SERVER
 
 _OFF = frozenset({"0", "f", "false", "F", "FALSE", "False"})  # strconv.ParseBool; every other text is true

@@ -8,7 +8,8 @@ from llmops.core.errors import Misconfigured, TooOld, UsageError
 from llmops.core.plan import Plan
 from llmops.core.units import MIB
 from llmops.core.version import Version
-from llmops.engines.base import InForce, Installation, Setting
+from llmops.engines.base import Setting
+from llmops.engines.found import InForce, Installation
 from llmops.engines.ollama.facts import (
     CACHE_TYPES,
     DEFAULT_FIT_TARGET_MIB,

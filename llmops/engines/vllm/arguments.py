@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from llmops.core.plan import Plan
 from llmops.core.version import Since, Timeline, Version
-from llmops.engines.base import Installation, Setting
+from llmops.engines.base import Setting
+from llmops.engines.found import Installation
 from llmops.engines.vllm.defaults import own_cache_type
 
 _NEVER = Version((0,))

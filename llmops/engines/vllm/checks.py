@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from llmops.core.verification import Check, CheckStatus, Expectation
-from llmops.engines.base import InForce, Installation
+from llmops.engines.found import InForce, Installation
 from llmops.engines.verdicts import COMMON, Verdict, compared, not_evaluated, same_command
 from llmops.engines.vllm.expectations import AT_LEAST
 from llmops.engines.vllm.observe import VllmInForce

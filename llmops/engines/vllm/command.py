@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 from llmops.core.errors import Misconfigured, TooOld
 from llmops.core.plan import Plan
 from llmops.core.version import Since, Timeline, Version
-from llmops.engines.base import InForce, Installation, Setting
+from llmops.engines.base import Setting
+from llmops.engines.found import InForce, Installation
 from llmops.engines.vllm.arguments import arguments
 from llmops.engines.vllm.own_words import require_told_model, require_undoable
 from llmops.engines.vllm.words import (

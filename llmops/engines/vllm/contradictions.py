@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from llmops import systemd
-from llmops.engines.base import Contradiction, InForce, Setting
+from llmops.engines.base import Contradiction, Setting
+from llmops.engines.found import InForce
 from llmops.engines.vllm.checks import same_value
 from llmops.engines.vllm.command import DECIDED
 from llmops.engines.vllm.words import Argument, canonical_flag, program_length, read_words

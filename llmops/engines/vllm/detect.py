@@ -12,9 +12,9 @@ from pathlib import PurePosixPath
 from llmops import systemd
 from llmops.core.errors import LlmopsError
 from llmops.core.version import Version
-from llmops.engines.base import Installation
 from llmops.engines.containers import container_of, in_another_machine, list_containers, own_machine
 from llmops.engines.foreign import whose_program
+from llmops.engines.found import Installation
 from llmops.engines.programs import programs_on_disk
 from llmops.engines.unit import exec_words, unit_of, units_on_disk
 from llmops.engines.vllm.package import flags_of, interpreter_of, package_of

@@ -10,17 +10,8 @@ from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed, MemoryModel, Plan, Shape
 from llmops.core.problem import Choices
 from llmops.core.version import Version
-from llmops.engines.base import (
-    GGML_OPTIONS,
-    Contradiction,
-    Health,
-    InForce,
-    Installation,
-    Launch,
-    Models,
-    Served,
-    Setting,
-)
+from llmops.engines.base import GGML_OPTIONS, Contradiction, Health, Launch, Models, Setting
+from llmops.engines.found import InForce, Installation, Served
 from llmops.engines.vllm.arguments import warnings
 from llmops.engines.vllm.command import build, require_usable
 from llmops.engines.vllm.defaults import uses_cards, with_defaults

@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 from llmops.core.errors import Misconfigured
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
-from llmops.engines.base import InForce, Installation, Setting
+from llmops.engines.base import Setting
+from llmops.engines.found import InForce, Installation
 from llmops.engines.unit import HIDDEN_PLACES, drop_in_path
 from llmops.engines.vllm.arguments import arguments
 from llmops.engines.vllm.command import (

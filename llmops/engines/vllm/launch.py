@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from llmops.core.plan import Plan
-from llmops.engines.base import Installation, Launch, Setting
+from llmops.engines.base import Launch, Setting
+from llmops.engines.found import Installation
 from llmops.engines.vllm.command import (
     DEFAULT_HOST,
     cached_repository,

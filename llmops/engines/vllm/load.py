@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmops.core.errors import LlmopsError
 from llmops.core.verification import Check
-from llmops.engines.base import InForce
+from llmops.engines.found import InForce
 from llmops.engines.vllm.metric_checks import preemption_check, rejection_check
 from llmops.engines.vllm.metrics import VllmMetrics, ask_metrics
 from llmops.engines.vllm.observe import VllmInForce

@@ -7,7 +7,8 @@ from dataclasses import replace
 from llmops.core.errors import Misconfigured, TooOld, UsageError
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
-from llmops.engines.base import InForce, Installation, Setting
+from llmops.engines.base import Setting
+from llmops.engines.found import InForce, Installation
 from llmops.engines.vllm.arguments import NODES_FLAG
 from llmops.engines.vllm.command import (
     DEFAULT_HOST,

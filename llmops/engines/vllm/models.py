@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from llmops.core.errors import UsageError
 from llmops.core.model import ModelSpec
-from llmops.engines.base import InForce, Models
+from llmops.engines.base import Models
+from llmops.engines.found import InForce
 from llmops.host import Host
 from llmops.models import read_model
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from llmops.core.errors import LlmopsError
-from llmops.engines.base import InForce, Installation
+from llmops.engines.found import InForce, Installation
 from llmops.engines.seeing import Unseen, ask_json, descendants, owner_of, process_part, text, unit_part, whole
 from llmops.engines.vllm.command import configured, endpoint, url_of
 from llmops.engines.vllm.metrics import VllmMetrics, ask_metrics

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from llmops.core.errors import Misconfigured
 from llmops.core.plan import Plan
-from llmops.engines.base import InForce, Installation
+from llmops.engines.found import InForce, Installation
 from llmops.engines.vllm.words import Argument, find, model_of, program_length, read_words
 
 # On a processor it wins over --kv-cache-memory-bytes (vllm/platforms/cpu.py); whole GiB only.

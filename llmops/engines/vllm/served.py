@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmops.core.plan import Fixed
-from llmops.engines.base import InForce, Served
+from llmops.engines.found import InForce, Served
 from llmops.engines.vllm.observe import VllmInForce
 from llmops.engines.vllm.words import Argument, amount, find
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
-from llmops.engines.base import Installation
+from llmops.engines.found import Installation
 from llmops.engines.vllm.inventory import Inventory, Machine
 
 ORDER_FILE = "/START.txt"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from llmops.engines import engine_named
-from llmops.engines.base import Installation
+from llmops.engines.found import Installation
 from llmops.host import ChildProcess, Completed, ListeningSocket, Lock, Response, StreamTimings
 from tests.unit.engines.llama_host import MODEL, LookedAt, installed, process, props
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from llmops.core.plan import Fixed, Plan
 from llmops.core.sizing import size
-from llmops.engines.base import Installation
+from llmops.engines.found import Installation
 from llmops.engines.llama_server import LlamaServer
 from llmops.engines.llama_server.arguments import read_arguments, value_of
 from llmops.engines.llama_server.options import CONTEXT, SLOTS

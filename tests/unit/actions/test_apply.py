@@ -22,7 +22,7 @@ from llmops.core.errors import (
 )
 from llmops.core.plan import Plan
 from llmops.core.verification import Check, CheckStatus, VerificationReport
-from llmops.engines.base import Installation
+from llmops.engines.found import Installation
 from tests.unit.actions.serving_machine import (
     DROP_IN,
     ENGINE,

@@ -34,7 +34,7 @@ from llmops.core.errors import (
 )
 from llmops.core.files import Change
 from llmops.core.verification import CheckStatus
-from llmops.engines.base import InForce
+from llmops.engines.found import InForce
 from llmops.front import CONFIGURATION_PATH, UNIT, UNIT_PATH, Address, FrontSpec
 from llmops.host import Completed, ListeningSocket, ProcessInfo, Response
 from tests.unit.actions.serving_machine import INTERPRETER, PROGRAM, ServingMachine, a_plan

@@ -10,7 +10,7 @@ from llmops.core.problem import Problem
 from llmops.core.sizing import size
 from llmops.core.throughput import predict_rates, rates_from_measured
 from llmops.core.workload import DEFAULTS, WorkloadKind
-from llmops.engines.base import Served
+from llmops.engines.found import Served
 from tests.unit.core.example_models import GIB, cpu_host, eight_billion_16_bit, one_card, problem
 
 CHAT = replace(DEFAULTS[WorkloadKind.CHAT], generation_seconds=12.0)

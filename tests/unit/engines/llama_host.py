@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from llmops.core.hardware import GpuReading
 from llmops.core.plan import Fixed, Plan
 from llmops.core.sizing import size
-from llmops.engines.base import Installation
+from llmops.engines.found import Installation
 from llmops.engines.llama_server.help import read_help
 from llmops.host import Completed, FileStatus, ListeningSocket, ProcessInfo, Response
 from tests.unit.core.example_models import GIB, cpu_host, problem

@@ -14,7 +14,7 @@ from llmops.core.sizing import size
 from llmops.core.throughput import predict_rates
 from llmops.core.version import Version
 from llmops.engines import engine_named
-from llmops.engines.base import Installation
+from llmops.engines.found import Installation
 from llmops.host import ListeningSocket, ProcessInfo, Response, StreamTimings
 from tests.unit.core.example_models import CHAT, GIB, cpu_host, eight_billion_16_bit
 from tests.unit.engines.llama_host import LookedAt

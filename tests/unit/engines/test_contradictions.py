@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from llmops.engines.base import Contradiction, InForce, Setting
+from llmops.engines.base import Contradiction, Setting
+from llmops.engines.found import InForce
 from llmops.engines.llama_server.contradictions import contradictions
 from tests.unit.fake_machine import FakeFile, FakeMachine
 

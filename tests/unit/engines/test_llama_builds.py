@@ -12,7 +12,7 @@ from llmops.core.memory.ggml_settings import GgmlSettings
 from llmops.core.model import AttentionLayer
 from llmops.core.plan import Fixed, Shape
 from llmops.core.version import Version
-from llmops.engines.base import Installation
+from llmops.engines.found import Installation
 from llmops.engines.llama_server.builds import settings_as_run
 from llmops.engines.llama_server.engine import LlamaServer
 from llmops.engines.llama_server.memory import memory_model

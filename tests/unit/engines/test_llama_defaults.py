@@ -8,7 +8,7 @@ from llmops.core.hardware import Hardware
 from llmops.core.plan import Fixed
 from llmops.core.units import GIB
 from llmops.core.version import Version
-from llmops.engines.base import Installation
+from llmops.engines.found import Installation
 from llmops.engines.llama_server.engine import LlamaServer
 from llmops.engines.llama_server.help import read_help
 from tests.unit.core.example_models import eight_billion_16_bit

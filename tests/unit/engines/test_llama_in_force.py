@@ -9,7 +9,8 @@ import pytest
 
 from llmops.core.verification import CheckStatus
 from llmops.engines import engine_named
-from llmops.engines.base import Health, InForce, Installation, Served
+from llmops.engines.base import Health
+from llmops.engines.found import InForce, Installation, Served
 from llmops.engines.llama_server.command import build
 from llmops.engines.llama_server.failures import last_words
 from llmops.engines.llama_server.log import log_checks, port_was_taken

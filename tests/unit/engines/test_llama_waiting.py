@@ -9,7 +9,7 @@ import pytest
 from llmops.core.plan import Plan
 from llmops.core.verification import CheckStatus
 from llmops.engines import engine_named
-from llmops.engines.base import InForce
+from llmops.engines.found import InForce
 from llmops.engines.llama_server.command import build
 from tests.unit.engines.llama_host import a_plan, installed
 

@@ -10,7 +10,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from llmops.core.errors import UnreadableInput, UsageError
-from llmops.engines.base import InForce, Models
+from llmops.engines.base import Models
+from llmops.engines.found import InForce
 from llmops.engines.ollama.choice import choose_models
 from llmops.host import FileStatus, Response
 from tests.doubles import gguf_files as made

@@ -10,7 +10,7 @@ from llmops.core.hardware import Gpu, Hardware
 from llmops.core.plan import Fixed
 from llmops.core.version import Version
 from llmops.engines import engine_named
-from llmops.engines.base import Installation
+from llmops.engines.found import Installation
 from tests.unit.core.example_models import GIB, eight_billion_16_bit
 
 INSTALLED = Installation("ollama", "unit", ("/usr/local/bin/ollama",), Version((0, 32, 15)), "0.32.15", None)

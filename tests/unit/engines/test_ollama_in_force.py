@@ -10,7 +10,8 @@ import pytest
 from llmops.core.errors import EngineNotAnswering
 from llmops.core.verification import Check, CheckStatus
 from llmops.core.version import Version
-from llmops.engines.base import Health, InForce
+from llmops.engines.base import Health
+from llmops.engines.found import InForce
 from llmops.engines.ollama.address import read_address
 from llmops.engines.ollama.api import queue_check
 from llmops.engines.ollama.runners import server_config

@@ -10,7 +10,7 @@ from llmops.core.errors import Misconfigured, TooOld, UsageError
 from llmops.core.memory.ggml import budgets
 from llmops.core.plan import Plan, Shape
 from llmops.core.version import Timeline, Version
-from llmops.engines.base import InForce
+from llmops.engines.found import InForce
 from llmops.engines.ggml import ggml_settings
 from llmops.engines.ollama import facts
 from llmops.engines.ollama.settings import compose, require_usable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llmops.core.verification import CheckStatus, Expectation
-from llmops.engines.base import InForce, Installation
+from llmops.engines.found import InForce, Installation
 from llmops.engines.unit import drop_in_path
 from llmops.engines.verdicts import COMMON, not_evaluated, same_command, unit_expectations
 

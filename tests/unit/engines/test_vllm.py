@@ -17,7 +17,7 @@ from llmops.core.throughput import predict_rates
 from llmops.core.version import Version
 from llmops.core.workload import DEFAULTS, WorkloadKind
 from llmops.engines import engine_named
-from llmops.engines.base import Installation
+from llmops.engines.found import Installation
 from llmops.engines.vllm.arguments import CACHE_MEMORY_FLAG, CACHE_TYPE_WORDS, NODES_FLAG, QUEUE_FLAG
 from tests.unit.core.example_models import GIB, cpu_host, eight_billion_16_bit
 

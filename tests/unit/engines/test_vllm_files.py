@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from llmops.core.errors import Misconfigured
-from llmops.engines.base import InForce
+from llmops.engines.found import InForce
 from llmops.engines.vllm.files import config_file
 from llmops.engines.vllm.words import read_config
 from tests.unit.engines.vllm_host import MODEL, SCRIPT, UNIT, VLLM, installed, plan_of

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from llmops.core.verification import Check, CheckStatus
-from llmops.engines.base import Contradiction, Health, InForce
+from llmops.engines.base import Contradiction, Health
+from llmops.engines.found import InForce
 from llmops.engines.vllm.observe import VllmInForce, observe
 from llmops.host import ListeningSocket, Response
 from tests.unit.engines.vllm_host import MODEL, SCRIPT, UNIT, URL, VLLM, VllmHost, installed, plan_of

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 from llmops.core.errors import LlmopsError, Misconfigured, TooOld, UsageError
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
-from llmops.engines.base import InForce, Installation
+from llmops.engines.found import InForce, Installation
 from llmops.engines.vllm.inventory import Inventory, Machine
 from llmops.engines.vllm.machines import machine_files
 from llmops.engines.vllm.words import MODULE

@@ -8,7 +8,7 @@ import pytest
 
 from llmops.core.errors import Misconfigured, TooOld
 from llmops.core.plan import Fixed
-from llmops.engines.base import InForce
+from llmops.engines.found import InForce
 from llmops.engines.vllm.command import build
 from llmops.engines.vllm.words import amount, config_path, find, program_length, read_config, read_words
 from tests.unit.core.example_models import GIB

@@ -11,7 +11,7 @@ from llmops.core.errors import UnreadableInput
 from llmops.core.hardware import Gpu, Hardware, Memory
 from llmops.core.memory.ggml import budgets
 from llmops.core.memory.ggml_settings import GgmlSettings
-from llmops.engines.base import InForce, Installation
+from llmops.engines.found import InForce, Installation
 from llmops.engines.llama_server.projector import with_its_projector
 from llmops.host.local import LocalHost
 from llmops.models import read_model
