@@ -90,7 +90,7 @@ def _cards(hardware: Hardware, settings: VllmSettings) -> tuple[Gpu, ...]:
 
 
 def card_facts(gpu: Gpu) -> CardFacts:
-    """What of a card decides defaults."""
+    """What of a card decides defaults; of an unknown size what is free, and UnreadableInput where neither is known."""
     return CardFacts(_total(gpu), gpu.name, gpu.compute_capability)
 
 

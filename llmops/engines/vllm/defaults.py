@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from llmops.core.hardware import Gpu, Hardware, Memory
+from llmops.core.hardware import Hardware, Memory
 from llmops.core.memory.ggml_runtime import host_reserve_bytes
 from llmops.core.memory.vllm import SERVER_BYTES
+from llmops.core.memory.vllm_budget import card_facts
 from llmops.core.memory.vllm_defaults import Batch, CardFacts, batch
 from llmops.core.memory.vllm_facts import AUTO_CACHE_FOLLOWS_CHECKPOINT, CPU_POOL, UTILIZATION
 from llmops.core.memory.vllm_settings import VllmSettings
@@ -55,11 +56,6 @@ def own_batch(hardware: Hardware, model: ModelSpec, version: Version | None, fix
     )
     cards = [card_facts(gpu) for gpu in hardware.gpus] or [CardFacts()]
     return min((batch(model, settings, card) for card in cards), key=lambda own: own.tokens)
-
-
-def card_facts(gpu: Gpu) -> CardFacts:
-    """What of a card decides the defaults; an unknown size counts as small."""
-    return CardFacts(gpu.total_bytes or 0, gpu.name or "", gpu.compute_capability)
 
 
 def uses_cards(hardware: Hardware, kv_memory_bytes: int | None) -> bool:

@@ -25,8 +25,6 @@ from llmops.engines.vllm.inventory import Inventory, Machine
 from llmops.engines.vllm.start_order import network, order, ray_order
 from llmops.engines.vllm.words import MODULE
 
-BACKENDS = ("mp", "ray")
-
 
 def machine_files(
     plan: Plan, installation: Installation, in_force: InForce, inventory: Inventory, backend: str, *, options_file: bool

@@ -8,13 +8,13 @@ from llmops.core.hardware import Hardware
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.memory.draft import with_draft
 from llmops.core.memory.vllm import budgets
-from llmops.core.memory.vllm_budget import cards_of_machines
+from llmops.core.memory.vllm_budget import card_facts, cards_of_machines
 from llmops.core.memory.vllm_cache import CacheLayout, bytes_for_requests, cache_figures, cache_layout
 from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.model import ModelSpec
 from llmops.core.plan import MemoryModel, Shape
 from llmops.core.version import Version
-from llmops.engines.vllm.defaults import card_facts, device, own_cache_type
+from llmops.engines.vllm.defaults import device, own_cache_type
 
 _WORDS = {"f16": "float16", "bf16": "bfloat16", "fp8": "fp8"}
 
