@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from llmops.core.hardware import Hardware
     from llmops.core.verification import Check, Expectation
     from llmops.engines.found import InForce, Installation, Served
+    from llmops.engines.inventory import Inventory
     from llmops.host import Host
 
 
@@ -194,6 +195,19 @@ class Engine(Protocol):
 
     def options_file(self, plan: Plan, installation: Installation) -> RenderedFile | None:
         """The planned options as a file that the engine itself reads; None for one that reads none."""
+        ...
+
+    def machine_files(
+        self,
+        plan: Plan,
+        installation: Installation,
+        in_force: InForce,
+        inventory: Inventory,
+        backend: str,
+        *,
+        options_file: bool,
+    ) -> tuple[RenderedFile, ...] | None:
+        """What each machine of one server on several needs, and the order of start; None for one that runs on one."""
         ...
 
     def contradictions(

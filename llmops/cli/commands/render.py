@@ -17,7 +17,7 @@ from llmops.core.errors import UsageError
 if TYPE_CHECKING:
     from llmops.actions.plan import Planned
     from llmops.core.files import RenderedFile
-    from llmops.engines.vllm.inventory import Inventory
+    from llmops.engines.inventory import Inventory
 
 _MOST_INVENTORY_BYTES = 1024 * 1024
 
@@ -70,6 +70,13 @@ def command(
         else:
             files = _options_file(planned) if options_file else _files(planned, front, listen)
         data = {**planned_data(planned, settings), "files": file_documents(host, files)}
+    return _result(session, data, files, directory, front)
+
+
+def _result(
+    session: Session, data: dict[str, Any], files: tuple[RenderedFile, ...], directory: str | None, front: str | None
+) -> Result:
+    """Written below the directory, else printed: one file, of a front its configuration."""
     if directory is not None:
         _write(directory, files)
         names = "\n".join(_target(directory, file) for file in files)
@@ -101,7 +108,7 @@ def _require_inventory(inventory: str | None, backend: str | None, front: str | 
 
 
 def _inventory(path: str) -> Inventory:
-    from llmops.engines.vllm.inventory import EXAMPLE, read_inventory
+    from llmops.engines.inventory import EXAMPLE, read_inventory
 
     hint = f"the file holds lines such as `{EXAMPLE}`"
     return read_inventory(read_input(path, "inventory", hint=hint, most_bytes=_MOST_INVENTORY_BYTES), path)
@@ -110,14 +117,14 @@ def _inventory(path: str) -> Inventory:
 def _machine_files(
     planned: Planned, machines: Inventory, backend: str, *, options_file: bool
 ) -> tuple[RenderedFile, ...]:
-    if planned.engine.name != "vllm":
+    files = planned.engine.machine_files(
+        planned.plan, planned.installation, planned.in_force, machines, backend, options_file=options_file
+    )
+    if files is None:
         raise UsageError(
             f"{planned.engine.name} does not serve one model from several machines", hint="--engine vllm, with --nodes"
         )
-    from llmops.engines.vllm.machines import machine_files
-
-    plan, installation, in_force = planned.plan, planned.installation, planned.in_force
-    return machine_files(plan, installation, in_force, machines, backend, options_file=options_file)
+    return files
 
 
 def _options_file(planned: Planned) -> tuple[RenderedFile, ...]:

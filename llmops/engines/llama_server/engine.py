@@ -29,6 +29,7 @@ _READY = 200
 if TYPE_CHECKING:
     from llmops.core.files import RenderedFile
     from llmops.core.verification import Check, Expectation
+    from llmops.engines.inventory import Inventory
 
 
 class LlamaServer:
@@ -149,6 +150,19 @@ class LlamaServer:
 
     def options_file(self, plan: Plan, installation: Installation) -> RenderedFile | None:
         """None: its words are flags and variables."""
+        return None
+
+    def machine_files(
+        self,
+        plan: Plan,
+        installation: Installation,
+        in_force: InForce,
+        inventory: Inventory,
+        backend: str,
+        *,
+        options_file: bool,
+    ) -> tuple[RenderedFile, ...] | None:
+        """None: it runs on one machine."""
         return None
 
     def contradictions(

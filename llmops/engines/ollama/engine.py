@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from llmops.core.errors import UsageError
 from llmops.core.files import RenderedFile
 from llmops.core.hardware import Hardware
@@ -38,6 +40,9 @@ from llmops.engines.ollama.observe import observe
 from llmops.engines.ollama.served import served
 from llmops.engines.ollama.settings import compose, require_usable
 from llmops.host import Host
+
+if TYPE_CHECKING:
+    from llmops.engines.inventory import Inventory
 
 
 class Ollama:
@@ -132,6 +137,19 @@ class Ollama:
 
     def options_file(self, plan: Plan, installation: Installation) -> RenderedFile | None:
         """None: its words are flags and variables."""
+        return None
+
+    def machine_files(
+        self,
+        plan: Plan,
+        installation: Installation,
+        in_force: InForce,
+        inventory: Inventory,
+        backend: str,
+        *,
+        options_file: bool,
+    ) -> tuple[RenderedFile, ...] | None:
+        """None: it runs on one machine."""
         return None
 
     def contradictions(

@@ -25,6 +25,7 @@ from llmops.models import read_model
 if TYPE_CHECKING:
     from llmops.core.files import RenderedFile
     from llmops.core.verification import Check, Expectation
+    from llmops.engines.inventory import Inventory
 
 
 class Vllm:
@@ -140,6 +141,21 @@ class Vllm:
         from llmops.engines.vllm.files import config_file
 
         return config_file(plan, installation)
+
+    def machine_files(
+        self,
+        plan: Plan,
+        installation: Installation,
+        in_force: InForce,
+        inventory: Inventory,
+        backend: str,
+        *,
+        options_file: bool,
+    ) -> tuple[RenderedFile, ...] | None:
+        """Units or options below the address of each, and START.txt."""
+        from llmops.engines.vllm.machines import machine_files
+
+        return machine_files(plan, installation, in_force, inventory, backend, options_file=options_file)
 
     def contradictions(
         self, host: Host, plan: Plan, installation: Installation, in_force: InForce

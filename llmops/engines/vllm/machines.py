@@ -9,6 +9,7 @@ from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
 from llmops.engines.base import Setting
 from llmops.engines.found import InForce, Installation
+from llmops.engines.inventory import Inventory, Machine
 from llmops.engines.vllm.arguments import NODES_FLAG
 from llmops.engines.vllm.command import (
     DEFAULT_HOST,
@@ -21,7 +22,6 @@ from llmops.engines.vllm.command import (
     url_of,
 )
 from llmops.engines.vllm.files import NEW_UNIT, complete_unit, options_yaml
-from llmops.engines.vllm.inventory import Inventory, Machine
 from llmops.engines.vllm.start_order import network, order, ray_order
 from llmops.engines.vllm.words import MODULE
 

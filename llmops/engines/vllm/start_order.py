@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
 from llmops.engines.found import Installation
-from llmops.engines.vllm.inventory import Inventory, Machine
+from llmops.engines.inventory import Inventory, Machine
 
 ORDER_FILE = "/START.txt"
 

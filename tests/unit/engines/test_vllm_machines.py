@@ -11,7 +11,7 @@ from llmops.core.errors import LlmopsError, Misconfigured, TooOld, UsageError
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
 from llmops.engines.found import InForce, Installation
-from llmops.engines.vllm.inventory import Inventory, Machine
+from llmops.engines.inventory import Inventory, Machine
 from llmops.engines.vllm.machines import machine_files
 from llmops.engines.vllm.words import MODULE
 from tests.unit.engines.vllm_host import MODEL, SCRIPT, UNIT, installed, plan_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llmops.core.errors import UnreadableInput
-from llmops.engines.vllm.inventory import EXAMPLE, Inventory, Machine, read_inventory
+from llmops.engines.inventory import EXAMPLE, Inventory, Machine, read_inventory
 
 
 def test_the_example_is_an_inventory() -> None:
