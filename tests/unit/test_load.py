@@ -112,6 +112,28 @@ def test_two_slots_overlap_and_the_price_is_told() -> None:
     assert found.shares_speed
 
 
+def busy_for(tries: int) -> Callable[[int, float], StreamTimings]:
+    """Two slots of a busy machine: in the first tries the second request starts late, the first still running."""
+
+    def rule(number: int, now: float) -> StreamTimings:
+        late = number >= 4 and number % 2 == 0 and number < 4 + 2 * tries
+        return reply(now, 0.004, 4.5 if late else 0.14, 128, 0.05)
+
+    return rule
+
+
+@pytest.mark.parametrize(
+    ("busy_tries", "verdict", "tries"),
+    [(0, Overlap.OVERLAPPED, 1), (1, Overlap.OVERLAPPED, 2), (2, Overlap.OVERLAPPED, 3), (3, Overlap.UNCLEAR, 3)],
+)
+def test_a_blurred_picture_is_taken_anew(busy_tries: int, verdict: Overlap, tries: int) -> None:
+    engine = Engine(busy_for(busy_tries))
+    found = two_requests(engine, URL, prompt_tokens=60, reply_tokens=128)
+    assert (found.verdict, found.tries, len(engine.payloads)) == (verdict, tries, 2 + 2 * tries)
+    prompts = {str(payload["messages"]) for payload in engine.payloads}
+    assert len(prompts) == len(engine.payloads), "a repeated prompt could be answered from a cache"
+
+
 def test_equal_lengths_different_beginnings_and_a_warm_up_first() -> None:
     engine = Engine(two_slots)
     two_requests(engine, URL, prompt_tokens=60, reply_tokens=128, model="m")
