@@ -84,7 +84,7 @@ def _load_warnings(problem: Problem, plan: Plan, demand: Demand) -> list[str]:
         lines.append(
             f"{plan.slots} of {demand.slots_wanted} wanted slots {because}:"
             f" {plan.wait_probability:.0%} of requests wait, {plan.wait_seconds_mean:.1f} s on average;"
-            f" {MORE_SLOTS.get(plan.binding_constraint, MORE_SLOTS['memory'])}"
+            f" {MORE_SLOTS.get(plan.binding_constraint, MORE_SLOTS['memory'])}{_more_servers(plan)}"
         )
     rate = 1.0 / problem.rates.likely.step_seconds(plan.slots)
     if rate < plan.policy.minimum_tokens_per_second:
@@ -98,6 +98,13 @@ def _load_warnings(problem: Problem, plan: Plan, demand: Demand) -> list[str]:
             f" they want one every {plan.workload.turn_seconds:.0f} s; serve fewer, or take a smaller model"
         )
     return lines
+
+
+def _more_servers(plan: Plan) -> str:
+    """How many servers would carry the users, where one does not."""
+    return (
+        "" if plan.replicas is None else f"; or {plan.replicas} servers like this one behind a proxy carry these users"
+    )
 
 
 def _machine_warnings(problem: Problem, plan: Plan) -> list[str]:

@@ -36,6 +36,7 @@ _WHERE_SET = {
         "prefix_caching",
         "enforce_eager",
         "draft_reference",
+        "replicas",
     }
 }
 _PAGED = ("cache_tokens", "usable_cache_tokens", "max_concurrency", "needed_cache_bytes", "request_cache_bytes")

@@ -8,6 +8,7 @@ from llmops.core.explanation_speed import rate_reasons
 from llmops.core.fitting import CONTEXT_STEP_TOKENS
 from llmops.core.plan import Plan, Reason
 from llmops.core.problem import Problem
+from llmops.core.replicas import replica_reasons
 
 NOT_COMPUTED = "not computed: given, or the engine's own choice"
 _QUEUE_MODEL = "finite-source queue M/M/k//N, seen by an arriving user"
@@ -18,6 +19,7 @@ def reasons(problem: Problem, plan: Plan, demand: Demand) -> tuple[Reason, ...]:
     return (
         *_load_reasons(problem, plan, demand),
         *_waiting_reasons(problem, plan, demand),
+        *replica_reasons(problem, plan),
         *_context_reasons(problem, plan),
         *machine_reasons(problem, plan),
         *rate_reasons(problem, plan),

@@ -140,7 +140,8 @@ class Plan:
 
     `gpu_layers` None: no card is used and no flag is needed. `queue_requests` is what patience allows; whether the
     engine can bound its queue is the engine's business. `loaded_models`: how many models may be in memory at once, of
-    an engine that serves several; the budgets hold for them, and for the draft model of `draft_reference`.
+    an engine that serves several; the budgets hold for them, and for the draft model of `draft_reference`. `replicas`
+    are equal servers, this one among them, that the users need together; None where this one is enough.
     """
 
     engine: str
@@ -185,6 +186,7 @@ class Plan:
     prefix_caching: bool | None = None
     enforce_eager: bool = False
     draft_reference: str | None = None
+    replicas: int | None = None
 
     @property
     def shape(self) -> Shape:

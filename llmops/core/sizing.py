@@ -13,6 +13,7 @@ from llmops.core.memory.budget import MemoryBudget
 from llmops.core.plan import Plan, Shape
 from llmops.core.problem import Problem, Split
 from llmops.core.processors import batch_tokens, decode_threads, prefill_threads, waits_passively
+from llmops.core.replicas import replicas_needed
 from llmops.core.throughput import speeds
 
 # Slots for several users, however seldom they meet: one slot serves strictly one after the other.
@@ -93,6 +94,7 @@ def as_it_is_now(problem: Problem, plan: Plan) -> Plan:
         budgets=problem.memory(plan.shape),
         speeds=speeds(problem.rates, problem.workload),
     )
+    now = replace(now, replicas=replicas_needed(problem, now))
     now = replace(now, reasons=reasons(problem, now, demand))
     return replace(now, warnings=cautions(problem, now, demand, ()))
 

@@ -50,6 +50,7 @@ def summary_text(plan: Plan, title: str) -> str:
         ("waiting", f"{plan.wait_probability:.0%} of requests wait, {plan.wait_seconds_mean:.1f} s on average"),
         ("queue", f"{plan.queue_requests} waiting requests are served in {plan.policy.patience_seconds:g} s"),
         *(_paged_rows(plan, cache) if _is_paged(plan) else _slot_rows(plan, cache)),
+        *((("servers", f"{plan.replicas} like this one for the wait that was asked for"),) if plan.replicas else ()),
         ("bound by", _BINDS.get(plan.binding_constraint, plan.binding_constraint)),
     )
     return heading(f"{title} for {plan.engine}{version}") + "\n" + pairs(rows)

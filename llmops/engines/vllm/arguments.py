@@ -112,11 +112,6 @@ def warnings(plan: Plan, installation: Installation) -> tuple[str, ...]:
             f"one server on {plan.nodes} machines like this one:{how} llmops render --inventory FILE --directory DIR"
             " writes what each of them starts, and in which order"
         )
-    if plan.binding_constraint in ("memory", "speed"):
-        lines.append(
-            "one server is too small for these users: several like it, each on cards or a machine of its own, behind a"
-            " proxy that spreads requests, serve more"
-        )
     if plan.cache_type_k != own_cache_type(plan.model, version) and not _types(plan, version):
         lines.append(
             f"this version of vLLM cannot be told a cache in {plan.cache_type_k}; it uses the model's own type"

@@ -43,6 +43,7 @@ OF_OTHER_ENGINES = {
     "prefix_caching",
     "enforce_eager",
     "draft_reference",
+    "replicas",
 }
 NO_NUMBERS = {
     # loaded_models is explained by what plans several models together

@@ -253,13 +253,6 @@ def test_hosts_whose_cards_have_their_memory_are_one_row_for_the_fullest() -> No
     assert row.needed_cache_bytes == (alone.needed_cache_bytes or 0) // 2
 
 
-def test_who_needs_more_than_one_server_is_told_so() -> None:
-    plan = size(problem(cards(24)))
-    few = replace(plan, binding_constraint="memory")
-    assert any("behind a proxy" in line for line in VLLM.warnings(few, installed("0.33.0")))
-    assert not any("behind a proxy" in line for line in VLLM.warnings(plan, installed("0.33.0")))
-
-
 @pytest.mark.parametrize(
     ("fixed", "said"),
     [
