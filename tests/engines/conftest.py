@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.vllm_server import is_ready
+from tests.engines.http_calls import a_free_port, is_ready
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-READY_SECONDS = 120.0
-STOP_SECONDS = 45.0  # llama-server ends a live stream only at its next ping, every 30 s
+READY_SECONDS = 300.0
+STOP_SECONDS = 60.0  # llama-server ends a live stream only at its next ping, every 30 s
 
 # Threads that spin at OpenMP's barriers starve each other on busy cores: 60 tokens took 20 to 36 s instead of 3 to 5.
 SHARED_CORES = {"OMP_WAIT_POLICY": "passive"}
@@ -74,16 +73,9 @@ def server_command(request: pytest.FixtureRequest) -> tuple[str, ...]:
     return command
 
 
-def a_free_port() -> int:
-    """A loopback port that nobody listens on at this moment."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 @pytest.fixture
 def free_port() -> int:
-    """A loopback port that nobody listens on at this moment."""
+    """A loopback port that nobody listens on."""
     return a_free_port()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
@@ -13,8 +14,8 @@ from llmops.core.memory.ggml_settings import GgmlSettings, slot_context_tokens, 
 from llmops.core.model import ModelSpec
 from llmops.host.local import LocalHost
 from llmops.probe import read_hardware
-from tests.engines.conftest import a_free_port, stop, wait_until_ready
-from tests.engines.http_calls import call
+from tests.engines.conftest import SHARED_CORES, stop, wait_until_ready
+from tests.engines.http_calls import a_free_port, call
 
 MIB = 1024**2
 BUFFER = re.compile(r"CPU +(KV|output|compute) buffer size = +([\d.]+) MiB")
@@ -83,7 +84,13 @@ def measure(command: tuple[str, ...], model: ModelSpec, settings: GgmlSettings, 
         log = Path(directory) / "server.log"
         words = [*command, "-m", model.reference, "--port", str(port), *arguments(settings)]
         with log.open("wb") as stream:
-            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT)
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                env={**SHARED_CORES, **os.environ},
+            )
         try:
             wait_until_ready(url, process, log)
             answer = call(f"{url}/completion", {"prompt": WORD * tokens, "n_predict": 8})

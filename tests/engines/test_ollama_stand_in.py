@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.ollama.stand_in.store import register
-from tests.engines.conftest import REPOSITORY, SHARED_CORES, a_free_port, stop
-from tests.engines.http_calls import call
+from tests.engines.conftest import REPOSITORY, SHARED_CORES, stop
+from tests.engines.http_calls import a_free_port, call
 
-pytestmark = [pytest.mark.engines, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.engines, pytest.mark.timeout(1800)]
 
 PROGRAM = REPOSITORY / "tests" / "doubles" / "ollama" / "ollama"
 CONFORMANCE = REPOSITORY / "tests" / "doubles" / "conformance.py"
@@ -48,7 +48,7 @@ def ollama(version: str, store: Path, llama_server: str, log: Path, **variables:
             env=environment,
         )  # fmt: skip
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not answers(f"http://{address}"):
             assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-2000:]
             time.sleep(0.05)
@@ -67,7 +67,7 @@ def answers(url: str) -> bool:
 def conformance(url: str, *words: str) -> dict[str, str]:
     """PASS, FAIL or SKIP by the name of the check."""
     result = subprocess.run(
-        [sys.executable, str(CONFORMANCE), url, *words], capture_output=True, text=True, timeout=840, check=False
+        [sys.executable, str(CONFORMANCE), url, *words], capture_output=True, text=True, timeout=1700, check=False
     )
     lines = [line.split(" ", 2) for line in result.stdout.splitlines() if line.startswith(("PASS", "FAIL", "SKIP"))]
     assert result.returncode == 0, result.stdout + result.stderr

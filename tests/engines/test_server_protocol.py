@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import signal
 import subprocess
 import time
 import urllib.error
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from llmops.engines.llama_server.help import read_help, read_version
-from tests.engines.conftest import RunningServer
-from tests.engines.http_calls import Answer, call, chat, stream
+from tests.engines.conftest import RunningServer, stop
+from tests.engines.http_calls import ANSWER_SECONDS, Answer, a_free_port, call, chat, stream
 
 pytestmark = pytest.mark.engines
 
@@ -27,8 +29,9 @@ MIB = 1 << 20
 
 def ended(command: tuple[str, ...], *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a server that is expected to end by itself."""
+    words = [*command, *arguments]
     return subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False
+        words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=ANSWER_SECONDS, check=False
     )
 
 
@@ -58,6 +61,20 @@ def test_slots_are_listed_with_their_context(url: str) -> None:
         (0, 1024, False),
         (1, 1024, False),
     ]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def health(url: str) -> int | None:
+    """The status of /health; None where nobody answers."""
+    with suppress(urllib.error.URLError, ConnectionError):
+        return call(f"{url}/health").status
+    return None
 
 
 def metric(url: str, name: str) -> float:
@@ -115,30 +132,39 @@ def test_headers_come_when_a_slot_takes_the_request(
 ) -> None:
     with running_server(server_command, "-m", model_path, "-np", "1", "-c", "1024", *SMALL) as address:
         with ThreadPoolExecutor(2) as pool:
-            first = pool.submit(stream, address, "/v1/chat/completions", chat("First story", 120))
-            time.sleep(0.3)
-            second = pool.submit(stream, address, "/v1/chat/completions", chat("Second story", 10))
-        assert second.result().headers_seconds >= 0.8 * (first.result().seconds - 0.3)
-        assert first.result().headers_seconds < 0.5 * first.result().seconds
+            running = pool.submit(stream, address, "/v1/chat/completions", chat("First story", 300))
+            until(lambda: call(f"{address}/slots").document[0]["is_processing"])
+            waiting = pool.submit(stream, address, "/v1/chat/completions", chat("Second story", 10))
+        first, second = running.result(), waiting.result()
+        assert first.headers_at < first.event_times[len(first.events) // 2]
+        assert second.began < first.event_times[-1], "they were there at the same time"
+        assert second.headers_at > first.event_times[len(first.events) * 4 // 5]
 
 
-def test_every_route_says_503_while_the_model_loads(
-    server_command: tuple[str, ...], model_path: str, free_port: int
-) -> None:
-    command = [*server_command, "-m", model_path, "--port", str(free_port), "-np", "1", "-c", "512", *SMALL]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def answers_of_a_start(command: list[str]) -> list[Answer]:
+    """Everything that /health says from the first answer to the first 200."""
+    port = a_free_port()
+    process = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    answers: list[Answer] = []
     try:
-        answers: list[Answer] = []
-        deadline = time.monotonic() + 60
-        while not (answers and answers[-1].status == 200) and time.monotonic() < deadline:
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while not (answers and answers[-1].status == 200):
+            assert process.poll() is None and time.monotonic() < deadline
             with suppress(urllib.error.URLError, ConnectionError):
-                answers.append(call(f"http://127.0.0.1:{free_port}/health"))
+                answers.append(call(f"http://127.0.0.1:{port}/health"))
     finally:
-        process.terminate()
-        process.wait(60)
-    assert answers[0].status == 503
-    assert answers[0].document["error"]["message"] == "Loading model"
-    assert answers[-1].status == 200
+        stop(process)
+    return answers
+
+
+def test_every_route_says_503_while_the_model_loads(server_command: tuple[str, ...], model_path: str) -> None:
+    command = [*server_command, "-m", model_path, "-np", "1", "-c", "512", *SMALL]
+    # The small model may be loaded before a busy machine lets us ask for the first time: then it is started again.
+    starts = (answers_of_a_start(command) for _ in range(10))
+    *loading, ready = next(answers for answers in starts if len(answers) > 1)
+    assert {answer.status for answer in loading} == {503}
+    assert {answer.document["error"]["message"] for answer in loading} == {"Loading model"}
+    assert ready.status == 200
 
 
 @pytest.mark.parametrize(
@@ -205,12 +231,16 @@ def test_idle_server_goes_to_sleep_and_wakes(
 ) -> None:
     arguments = ("-m", model_path, "-np", "1", "-c", "512", "--sleep-idle-seconds", "1", *SMALL)
     with running_server(server_command, *arguments) as address:
-        deadline = time.monotonic() + 30
-        while not call(f"{address}/props").document["is_sleeping"]:
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        assert call(f"{address}/v1/chat/completions", chat("Wake up.", 2)).status == 200
-        assert call(f"{address}/props").document["is_sleeping"] is False
+        until(lambda: call(f"{address}/props").document["is_sleeping"])
+        with closing(http.client.HTTPConnection(urlsplit(address).netloc, timeout=ANSWER_SECONDS)) as connection:
+            kind = {"Content-Type": "application/json"}
+            connection.request(
+                "POST", "/v1/chat/completions", json.dumps({**chat("Wake up.", 400), "stream": True}), kind
+            )
+            answer = connection.getresponse()
+            assert (answer.status, answer.readline()[:6]) == (200, b"data: ")
+            assert call(f"{address}/props").document["is_sleeping"] is False, "it is still answering"
+        until(lambda: call(f"{address}/props").document["is_sleeping"])
 
 
 def catches(pid: int, number: signal.Signals) -> bool:
@@ -224,16 +254,11 @@ def test_sigterm_ends_an_idle_server_with_0(server_command: tuple[str, ...], mod
     command = [*server_command, "-m", model_path, "--port", str(free_port), "-np", "1", "-c", "512", *SMALL]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
-        status = 0
-        while status != 200 and time.monotonic() < deadline:
-            with suppress(urllib.error.URLError, ConnectionError):
-                status = call(f"http://127.0.0.1:{free_port}/health").status
+        until(lambda: health(f"http://127.0.0.1:{free_port}") == 200)
         # A server answers a moment before it handles signals: until then one ends it as any program.
-        while not catches(process.pid, signal.SIGTERM) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: catches(process.pid, signal.SIGTERM))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
         with pytest.raises(urllib.error.URLError):
             call(f"http://127.0.0.1:{free_port}/health")
     finally:

@@ -6,20 +6,19 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.engines.http_calls import a_free_port, is_ready
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 # 26 to 78 s on two quiet cores, most of it imports.
-READY_SECONDS = 300.0
-STOP_SECONDS = 30.0
+READY_SECONDS = 600.0
+STOP_SECONDS = 60.0
 WORKER = "VLLM::Worker"
 NAME = "tiny"
 # Offline, no reports to anybody, and threads that sleep while they wait: the machine may be shared.
@@ -57,9 +56,7 @@ class VllmServer:
 @contextlib.contextmanager
 def serving(python: Path, model: Path, flags: Sequence[str], log: Path) -> Iterator[VllmServer]:
     """Start it on a free port and wait for it; every process of it is ended afterwards. Raise NotStarted."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = int(listener.getsockname()[1])
+    port = a_free_port()
     command = [
         str(python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), *flags, "--enforce-eager",
         "--served-model-name", NAME, "--host", "127.0.0.1", "--port", str(port),
@@ -84,15 +81,6 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> 
             why = f"ended with {code}" if code is not None else f"was not ready in {READY_SECONDS:.0f} s"
             raise NotStarted(f"vLLM {why}:\n{log.read_text(errors='replace')[-4000:]}")
         time.sleep(0.2)
-
-
-def is_ready(url: str) -> bool:
-    """True once /health answers 200."""
-    try:
-        with urllib.request.urlopen(f"{url}/health", timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, ConnectionError, TimeoutError):
-        return False
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
