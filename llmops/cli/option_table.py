@@ -162,6 +162,7 @@ MACHINE = (
     OptionSpec("bandwidth", _K.RATE, "Override the memory bandwidth, such as 20GB/s.", "RATE", above=0),
     OptionSpec("gpu", _K.TEXTS, "Override the cards (repeatable).", "NAME:TOTAL[:FREE[:CAPABILITY[:BANDWIDTH]]]"),
     OptionSpec("no-gpu", _K.FLAG, "Plan as if there were no card."),
+    OptionSpec("links", _K.CHOICE, "Override how the cards are linked.", choices=("nvlink", "pcie")),
 )
 
 PLANNING = SUBJECT + LOAD + FIXED + VLLM + POLICY + MACHINE

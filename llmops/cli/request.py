@@ -166,6 +166,7 @@ def overridden(hardware: Hardware, settings: Settings) -> Hardware:
         bandwidth_bytes_per_second=settings.value("bandwidth"),
         gpus=None if cards is None else tuple(parse_gpu(card) for card in cards),
         no_gpu=bool(settings.value("no-gpu")),
+        links=settings.value("links"),
     )
 
 

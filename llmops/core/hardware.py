@@ -137,6 +137,22 @@ class Gpu:
 
 
 @dataclass(frozen=True)
+class CardLink:
+    """How two cards, by their indexes, reach each other.
+
+    `kind` is nvlink, xgmi or pcie; `bytes_per_second` is the peak in one direction, `path` what lies between them on
+    PCIe, `peer_access` whether one reads the other's memory without the host's in between.
+    """
+
+    first: int
+    second: int
+    kind: str | None = None
+    bytes_per_second: int | None = None
+    path: str | None = None
+    peer_access: bool | None = None
+
+
+@dataclass(frozen=True)
 class GpuReading:
     """The cards, or why none could be seen.
 
@@ -147,6 +163,7 @@ class GpuReading:
     detail: str
     gpus: tuple[Gpu, ...] = ()
     driver_version: str | None = None
+    links: tuple[CardLink, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -167,6 +184,7 @@ class Hardware:
     """Everything that sizing needs to know about one machine.
 
     `gpus` are the cards that a plan counts with; `other_gpus` were seen and do not count: see their observations.
+    `links` are the pairs of cards of which it is known how they reach each other.
     """
 
     cpu: Cpu = field(default_factory=Cpu)
@@ -179,3 +197,4 @@ class Hardware:
     bandwidth: Bandwidth | None = None
     observations: tuple[Observation, ...] = ()
     other_gpus: tuple[Gpu, ...] = ()
+    links: tuple[CardLink, ...] = ()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import fields, replace
+from itertools import combinations
 from typing import TypeVar
 
 from llmops.core.errors import UsageError
-from llmops.core.hardware import Bandwidth, Gpu, Hardware, Memory, Observation
+from llmops.core.hardware import Bandwidth, CardLink, Gpu, Hardware, Memory, Observation
 from llmops.core.units import format_bytes, parse_bytes, parse_rate
 
 GIVEN = "given"
@@ -29,11 +30,13 @@ def override_hardware(
     bandwidth_bytes_per_second: int | None = None,
     gpus: tuple[Gpu, ...] | None = None,
     no_gpu: bool = False,
+    links: str | None = None,
 ) -> Hardware:
     """The hardware with the given values put in, each observed as `given`; raise UsageError for impossible ones.
 
     `ram_bytes` stands for another machine, all of it available unless `ram_available_bytes` says less; the latter alone
-    is room on this one. `cores` are physical cores without a quota, `swap_bytes` is empty swap.
+    is room on this one. `cores` are physical cores without a quota, `swap_bytes` is empty swap, `links` the kind of
+    every link between the cards.
     """
     total = hardware.memory.total_bytes if ram_bytes is None else ram_bytes
     _check(total_bytes=total, available_bytes=ram_available_bytes, cores=cores, no_gpu=no_gpu, gpus=gpus)
@@ -50,7 +53,7 @@ def override_hardware(
         hardware = _given(replace(hardware, bandwidth=bandwidth), "bandwidth.read_bytes_per_second")
     if no_gpu or gpus is not None:
         hardware = _with_gpus(hardware, () if no_gpu else gpus or ())
-    return hardware
+    return hardware if links is None else _with_links(hardware, links)
 
 
 def _check(
@@ -111,7 +114,8 @@ def _with_cores(hardware: Hardware, cores: int) -> Hardware:
 
 def _with_gpus(hardware: Hardware, gpus: tuple[Gpu, ...]) -> Hardware:
     numbered = tuple(replace(gpu, index=index) for index, gpu in enumerate(gpus))
-    observations = tuple(row for row in hardware.observations if not row.quantity.startswith(("gpus", "other_gpus")))
+    replaced_names = ("gpus", "other_gpus", "links")
+    observations = tuple(row for row in hardware.observations if not row.quantity.startswith(replaced_names))
     replaced = replace(
         hardware,
         gpus=numbered,
@@ -120,8 +124,17 @@ def _with_gpus(hardware: Hardware, gpus: tuple[Gpu, ...]) -> Hardware:
         gpu_detail=GIVEN,
         driver_version=None,
         observations=observations,
+        links=(),
     )
     return _given(replaced, "gpus")
+
+
+def _with_links(hardware: Hardware, kind: str) -> Hardware:
+    """Every two cards linked like that; how fast is not said."""
+    pairs = combinations(sorted({gpu.index for gpu in hardware.gpus}), 2)
+    kept = tuple(row for row in hardware.observations if not row.quantity.startswith("links"))
+    linked = tuple(CardLink(first, second, kind) for first, second in pairs)
+    return _given(replace(hardware, links=linked, observations=kept), "links")
 
 
 def _given(hardware: Hardware, *quantities: str, cleared: tuple[str, ...] = ()) -> Hardware:

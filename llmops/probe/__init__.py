@@ -63,4 +63,5 @@ def _with_cards(
         driver_version=found.reading.driver_version,
         observations=(*hardware.observations, *found.observations),
         other_gpus=found.others,
+        links=found.reading.links,
     )

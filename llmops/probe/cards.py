@@ -11,6 +11,7 @@ from llmops.host import Host
 from llmops.probe import amd
 from llmops.probe.drm import GraphicsDevice, read_graphics_devices, read_vendors_on_bus
 from llmops.probe.jetson import read_jetson
+from llmops.probe.links import links_between, note_links
 from llmops.probe.nvidia import note_gpu, read_nvidia, shared_with_host
 from llmops.probe.sources import Notes, read_value
 
@@ -67,7 +68,9 @@ def _cards(
         note_gpu(notes, f"gpus[{position}]", gpu)
     for position, (gpu, why) in enumerate(not_counted):
         notes.rows.append(Observation(f"other_gpus[{position}]", f"{gpu.name} is not counted", why))
-    joined = replace(reading, outcome=outcome, detail=detail, gpus=counted)
+    links = links_between(counted, reading.links)
+    note_links(notes, links)
+    joined = replace(reading, outcome=outcome, detail=detail, gpus=counted, links=links)
     return Cards(joined, tuple(gpu for gpu, _ in not_counted), tuple(notes.rows))
 
 

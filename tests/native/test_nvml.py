@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from llmops.core.errors import DoesNotFit
-from llmops.core.hardware import Gpu, GpuProcess, GpuReading, Hardware
+from llmops.core.hardware import CardLink, Gpu, GpuProcess, GpuReading, Hardware
 from llmops.core.serialization import decode
 from llmops.probe import read_hardware
 from tests.unit.core.test_machine_warnings import planned
@@ -227,3 +227,16 @@ def test_no_library_at_all(tmp_path: Path) -> None:
     broken.write_text("no library")
     reading = read(tmp_path, "no-devices", tmp_path / "shutdowns")
     assert (reading.outcome, reading.gpus) == ("library_missing", ())
+
+
+def test_a_bridge_is_told_from_the_bus(library: Path, tmp_path: Path) -> None:
+    bridged, other, untold = read(library, "bridged-pair-and-one-more", tmp_path / "log").links
+    assert bridged == CardLink(0, 1, "nvlink", 4 * 14_062_000_000, "a host bridge", peer_access=True)
+    assert other == CardLink(0, 2, "pcie", 8 * 1_969_230_769, "the link between processors", peer_access=False)
+    assert untold == CardLink(1, 2, None, 8 * 1_969_230_769)
+
+
+def test_links_to_a_switch_lead_to_every_card(library: Path, tmp_path: Path) -> None:
+    links = read(library, "cards-on-a-switch", tmp_path / "log").links
+    assert [(link.first, link.second) for link in links] == [(0, 1), (0, 2), (1, 2)]
+    assert {link.bytes_per_second for link in links} == {18 * 26_562_000_000}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmops.cli.text.layout import faint, heading, pairs, sections, table
-from llmops.core.hardware import Bandwidth, Cpu, Gpu, Hardware, Memory, Swap
+from llmops.core.hardware import Bandwidth, CardLink, Cpu, Gpu, Hardware, Memory, Swap
 from llmops.core.notices import Notice
 from llmops.core.units import format_bytes, format_rate
 
@@ -94,9 +94,26 @@ def _gpu_text(hardware: Hardware) -> str:
     if not hardware.gpus:
         return f"{title}\n" + pairs((("none seen", hardware.gpu_detail or hardware.gpu_outcome),))
     headers = ("card", "name", "total", "free", "capability", "bandwidth")
-    rows = table([_gpu_row(gpu) for gpu in hardware.gpus], headers, left_columns=2)
+    rows_of_cards = table([_gpu_row(gpu) for gpu in hardware.gpus], headers, left_columns=2)
     driver = f"\n{pairs((('driver', hardware.driver_version),))}" if hardware.driver_version else ""
-    return f"{title}\n{rows}{driver}"
+    links = f"\n{pairs(rows)}" if (rows := _link_rows(hardware.links)) else ""
+    return f"{title}\n{rows_of_cards}{driver}{links}"
+
+
+def _link_rows(links: tuple[CardLink, ...]) -> tuple[tuple[str, str], ...]:
+    """Pairs that are linked alike in one row."""
+    alike: dict[str, list[str]] = {}
+    for link in links:
+        alike.setdefault(_link_words(link), []).append(f"{link.first}-{link.second}")
+    return tuple((f"link {', '.join(pairs_of)}", words) for words, pairs_of in alike.items())
+
+
+def _link_words(link: CardLink) -> str:
+    name = {"nvlink": "NVLink", "xgmi": "XGMI", "pcie": "PCIe"}.get(link.kind or "", "how is not known")
+    rate = f"{format_rate(link.bytes_per_second)} in each direction" if link.bytes_per_second else ""
+    path = f"through {link.path}" if link.path and link.kind != "nvlink" else ""
+    through = "not past the host's memory" if link.peer_access is False else ""
+    return ", ".join(part for part in (name, rate, path, through) if part)
 
 
 def _notices_text(notices: tuple[Notice, ...]) -> str:

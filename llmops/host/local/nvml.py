@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from llmops.core.hardware import Gpu, GpuProcess, GpuReading
+from llmops.host.local.nvml_links import read_links
 from llmops.host.local.nvml_state import CardState, read_state
 
 _INIT_OUTCOMES = {
@@ -71,6 +72,7 @@ class _Reader:
         self._nvml = pynvml
         self._refused: list[str] = []
         self._codes: list[int] = []
+        self._whole_cards: dict[int, Any] = {}
 
     def reading(self) -> GpuReading:
         driver = self._text(self._nvml.nvmlSystemGetDriverVersion)
@@ -78,7 +80,7 @@ class _Reader:
         gpus = tuple(gpu for index in range(count) for gpu in self._card(index))
         detail = "; ".join([f"{len(gpus)} seen by NVML", *self._refused])
         if gpus:
-            return GpuReading("ok", detail, gpus, driver)
+            return GpuReading("ok", detail, gpus, driver, read_links(self._nvml, self._value, self._whole_cards))
         if not self._refused:
             return GpuReading("no_devices", "the driver is loaded and shows no card", (), driver)
         only_permission = set(self._codes) == {self._nvml.NVML_ERROR_NO_PERMISSION}
@@ -93,6 +95,8 @@ class _Reader:
             self._refused.append(f"card {index}: {error}")
             self._codes.append(error.value)
             return ()
+        if not instances and not card.unified:
+            self._whole_cards[index] = handle
         return tuple(self._instance(card, instance) for instance in instances) or (card,)
 
     def _gpu(self, index: int, handle: Any, memory: tuple[int | None, int | None, bool]) -> Gpu:

@@ -6,7 +6,8 @@
  *     uuid TEXT | memory TOTAL FREE | memory_error CODE | capability MAJOR MINOR | bus BITS | clock MEGAHERTZ
  *     compute PID BYTES | graphics PID BYTES (BYTES -1: not available) | handle CODE | instance TOTAL FREE UUID NAME
  *     reasons BITS | temperature CELSIUS | power ENFORCED DEFAULT (milliwatts) | virtual MODE | licence LICENSED
- *     bus_type TYPE
+ *     bus_type TYPE | pcie GENERATION WIDTH | nvlink LINKS MEGABYTES_PER_SECOND PEER (a card, or -1: a switch)
+ *   pair FIRST SECOND LEVEL NVLINK READ (how two cards reach each other: NVML's level and its two states)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,9 +37,28 @@ typedef struct card {
     int memory_error, handle_error, major, minor, licence;
     unsigned int bus, clock, instance_count, temperature, power_enforced, power_default, bus_type;
     unsigned long long reasons, virtual_mode;
+    unsigned int pcie_generation, pcie_width, links, link_rate;
+    int link_peer;
     process_list compute, graphics;
     struct card *instances;
 } card;
+
+typedef struct {
+    unsigned int first, second, level, nvlink, read;
+} card_pair;
+
+typedef struct {
+    char legacy_id[16];
+    unsigned int domain, bus, device, device_id, subsystem_id;
+    char id[32];
+} pci_info;
+
+typedef struct {
+    unsigned int field, scope;
+    long long timestamp, latency;
+    int type, code;
+    union { unsigned int number; double real; unsigned long long wide; } value;
+} field_value;
 
 typedef struct {
     unsigned int version;
@@ -60,6 +80,8 @@ typedef struct {
 
 static card cards[MOST_CARDS];
 static unsigned int card_count;
+static card_pair pairs[MOST_CARDS];
+static unsigned int pair_count;
 static int init_code, memory_v2_code, started;
 static char driver[TEXT];
 
@@ -100,6 +122,8 @@ static int read_state_line(card *now, const char *word, const char *rest) {
     else if (!strcmp(word, "virtual")) now->virtual_mode = (unsigned long long)atoi(rest);
     else if (!strcmp(word, "licence")) now->licence = atoi(rest);
     else if (!strcmp(word, "bus_type")) now->bus_type = (unsigned int)atoi(rest);
+    else if (!strcmp(word, "pcie")) return sscanf(rest, "%u %u", &now->pcie_generation, &now->pcie_width) == 2;
+    else if (!strcmp(word, "nvlink")) return sscanf(rest, "%u %u %d", &now->links, &now->link_rate, &now->link_peer) == 3;
     else return 0;
     return 1;
 }
@@ -120,6 +144,13 @@ static int read_card_line(card *now, const char *word, const char *rest) {
     return 1;
 }
 
+static int read_pair_line(const char *rest) {
+    card_pair *now = &pairs[pair_count];
+    if (pair_count == MOST_CARDS) return 0;
+    pair_count++;
+    return sscanf(rest, "%u %u %u %u %u", &now->first, &now->second, &now->level, &now->nvlink, &now->read) == 5;
+}
+
 static void read_line(char *line) {
     line[strcspn(line, "\n")] = 0;
     line += strspn(line, " ");
@@ -130,6 +161,7 @@ static void read_line(char *line) {
     else if (!strcmp(line, "driver")) copy(driver, TEXT, rest);
     else if (!strcmp(line, "memory_v2")) memory_v2_code = atoi(rest);
     else if (!strcmp(line, "card") && card_count < MOST_CARDS) copy(cards[card_count++].name, TEXT, rest);
+    else if (!strcmp(line, "pair") && read_pair_line(rest)) return;
     else if (!card_count || !read_card_line(&cards[card_count - 1], line, rest)) {
         fprintf(stderr, "scenario: cannot read '%s %s'\n", line, rest);
         abort();
@@ -306,4 +338,72 @@ int nvmlDeviceGetGridLicensableFeatures_v4(card *handle, licence_features *answe
     answer->features[0].state = handle->licence > 0;
     answer->features[0].enabled = handle->licence > 0;
     return SUCCESS;
+}
+
+static const card_pair *pair_of(const card *first, const card *second) {
+    for (unsigned int number = 0; number < pair_count; number++) {
+        const card *one = &cards[pairs[number].first], *other = &cards[pairs[number].second];
+        if ((one == first && other == second) || (one == second && other == first)) return &pairs[number];
+    }
+    return NULL;
+}
+
+int nvmlDeviceGetP2PStatus(card *first, card *second, unsigned int capability, unsigned int *state) {
+    const card_pair *pair = pair_of(first, second);
+    if (!pair) return NOT_SUPPORTED;
+    if (capability != 0 && capability != 2) return INVALID_ARGUMENT;
+    *state = capability ? pair->nvlink : pair->read;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetTopologyCommonAncestor(card *first, card *second, unsigned int *level) {
+    const card_pair *pair = pair_of(first, second);
+    if (!pair) return NOT_SUPPORTED;
+    *level = pair->level;
+    return SUCCESS;
+}
+
+static int answer_pci(const card *handle, pci_info *answer) {
+    memset(answer, 0, sizeof *answer);
+    snprintf(answer->id, sizeof answer->id, "00000000:%02X:00.0", (unsigned int)(handle - cards) + 1);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetPciInfo_v3(card *handle, pci_info *answer) {
+    return answer_pci(handle, answer);
+}
+
+int nvmlDeviceGetNvLinkState(card *handle, unsigned int link, unsigned int *active) {
+    if (!handle->links) return NOT_SUPPORTED;
+    *active = link < handle->links;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetNvLinkRemoteDeviceType(card *handle, unsigned int link, unsigned int *type) {
+    if (link >= handle->links) return NOT_SUPPORTED;
+    *type = handle->link_peer < 0 ? 2 : 0;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(card *handle, unsigned int link, pci_info *answer) {
+    if (link >= handle->links || handle->link_peer < 0) return NOT_SUPPORTED;
+    return answer_pci(&cards[handle->link_peer], answer);
+}
+
+int nvmlDeviceGetFieldValues(card *handle, int count, field_value *values) {
+    for (int number = 0; number < count; number++) {
+        values[number].code = handle->links ? SUCCESS : NOT_SUPPORTED;
+        values[number].value.number = handle->link_rate;
+    }
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMaxPcieLinkGeneration(card *handle, unsigned int *generation) {
+    *generation = handle->pcie_generation;
+    return handle->pcie_generation ? SUCCESS : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetMaxPcieLinkWidth(card *handle, unsigned int *width) {
+    *width = handle->pcie_width;
+    return handle->pcie_width ? SUCCESS : NOT_SUPPORTED;
 }

@@ -19,7 +19,7 @@ from llmops.cli.text.layout import WIDTH, pairs, shell_lines, table
 from llmops.cli.text.plan import budget_text, plan_text, reasons_text, speed_text
 from llmops.cli.trying import trial_result
 from llmops.core.files import Change
-from llmops.core.hardware import Hardware
+from llmops.core.hardware import CardLink, Gpu, Hardware
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.plan import MeasuredRates, SpeedRange
 from llmops.core.units import GIB
@@ -200,3 +200,15 @@ def test_a_command_is_wrapped_as_a_shell_reads_it() -> None:
     assert shlex.split(text.replace("\\\n", " ")) == shlex.split(command)
     assert "--model /models/qwen3-8b-instruct-q4_k_m.gguf" in text
     assert shell_lines("sudo llmops tune --apply") == "  sudo llmops tune --apply"
+
+
+def test_cards_that_are_linked_alike_are_told_in_one_row() -> None:
+    gpus = tuple(Gpu(index, None, "card", 24 * GIB, 24 * GIB) for index in range(3))
+    bus = CardLink(0, 2, "pcie", 31_500_000_000, "a host bridge", peer_access=False)
+    links = (CardLink(0, 1, "nvlink", 56_248_000_000), bus, replace(bus, first=1), CardLink(1, 3))
+    text = plain(hardware_text(Hardware(gpus=gpus, links=links)))
+    assert "link 0-1" in text
+    assert "NVLink, 56.2 GB/s in each direction" in text
+    assert "link 0-2, 1-2" in text
+    assert "through a host bridge, not past the host's memory" in " ".join(text.split())
+    assert "how is not known" in text

@@ -150,3 +150,15 @@ def test_nonsense_is_no_card(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_gpu(text)
     assert raised.value.hint
+
+
+def test_given_links_are_those_of_every_two_cards() -> None:
+    pair = (parse_gpu("A:24GiB"), parse_gpu("B:24GiB"), parse_gpu("C:24GiB"))
+    found = override_hardware(PROBED, gpus=pair, links="pcie")
+    assert [(link.first, link.second, link.kind) for link in found.links] == [
+        (0, 1, "pcie"),
+        (0, 2, "pcie"),
+        (1, 2, "pcie"),
+    ]
+    assert sources(found)["links"] == "given"
+    assert override_hardware(found, gpus=pair[:2]).links == ()

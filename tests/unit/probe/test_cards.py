@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmops.core.hardware import Gpu, GpuReading, Hardware
+from llmops.core.hardware import CardLink, Gpu, GpuReading, Hardware
 from llmops.core.units import GIB
 from llmops.probe import read_hardware
 from llmops.probe.kfd import architecture_name, memory_bandwidth
@@ -246,3 +246,16 @@ def test_what_runs_a_virtual_machine(vendor: str, product: str, flags: str, name
 )
 def test_groups_are_found_by_custom_where_proc_does_not_tell(files: dict[str, str], cores: int) -> None:
     assert read_hardware(TreeHost(files)).cpu.usable_threads == cores
+
+
+def test_links_are_those_between_cards_that_count_with_their_sources() -> None:
+    bridge = CardLink(0, 1, "nvlink", 56_000_000_000, "a host bridge", peer_access=True)
+    bus = CardLink(0, 2, "pcie", None, "one NUMA node", peer_access=False)
+    reading = GpuReading("ok", "3 seen by NVML", (whole(0), whole(1), whole(2)), links=(bridge, bus))
+    hardware = read_hardware(TreeHost(machines.small_server(), reading=reading))
+    assert hardware.links == (bridge, bus)
+    told = {row.quantity: row for row in hardware.observations if row.quantity.startswith("links")}
+    assert told["links[0].bytes_per_second"].source == "nvmlDeviceGetNvLinkState x NVLINK_SPEED_MBPS_COMMON"
+    assert told["links[1].bytes_per_second"].reason == "the cards or their driver do not tell it"
+    hidden = TreeHost(machines.small_server(), reading=reading, variables={"CUDA_VISIBLE_DEVICES": "0,2"})
+    assert read_hardware(hidden).links == (bus,)
