@@ -136,8 +136,7 @@ class _Run:
         if state.load_state == "masked":
             raise Misconfigured(f"{unit} is masked", hint=f"allow it to start: systemctl unmask {unit}")
         require_model(self.host, self.plan)
-        if self.target.installs_unit:
-            require_readable(self.host, self.target.installation, self.plan)
+        require_readable(self.host, self.target, self.plan)
         return state
 
     def _restart_reason(self) -> str | None:

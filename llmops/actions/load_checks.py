@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from llmops.actions.contention import MOST_SHARE_OF_OTHERS, processor_time, share_of_others
 from llmops.actions.paging import Paging, begin, end, paging_checks
+from llmops.actions.stalls import has_stalled, longest_gap_check
 from llmops.core.plan import MeasuredRates, Plan
 from llmops.core.verification import Check, CheckStatus
 from llmops.engines.found import InForce
@@ -43,10 +44,23 @@ class Load:
         """Whether the machine was too busy with other work for its rates to be remembered."""
         return (self.others_share or 0.0) > MOST_SHARE_OF_OTHERS
 
+    @property
+    def replies(self) -> tuple[RequestTiming, ...]:
+        """The one alone, then the two together."""
+        return (self.requests.alone, self.requests.first, self.requests.second)
+
+    @property
+    def disturbed_by(self) -> str:
+        """What else went on meanwhile, in words; empty where nothing did."""
+        if self.processing:
+            return f"{self.processing} requests of others were being served meanwhile"
+        share = self.others_share
+        return f"other work took {share:.0%} of the processors meanwhile" if share and self.was_disturbed else ""
+
     def is_good(self, plan: Plan) -> bool:
         """Whether nothing speaks for doing it again."""
         paged = self.paging.swapped or self.paging.reread(plan.model.active_weights_bytes)
-        return self.requests.verdict is wanted_overlap(plan) and not paged
+        return self.requests.verdict is wanted_overlap(plan) and not paged and not has_stalled(plan, self.replies)
 
 
 def wanted_overlap(plan: Plan) -> Overlap:
@@ -109,9 +123,10 @@ def _within(value: float, least: int, most: int) -> int:
 
 
 def load_checks(plan: Plan, load: Load) -> tuple[Check, ...]:
-    """A proper first reply, the two requests as the slots promise, no swapping, no reading the model again."""
+    """A proper first reply, two requests as the slots promise, no stall, no swapping, no reading the model again."""
     paging = paging_checks(load.paging, plan.model.active_weights_bytes, repeated=load.repeated)
-    return (_first_reply(load), _two_requests(plan, load), *paging)
+    gap = longest_gap_check(plan, load.replies, load.disturbed_by)
+    return (_first_reply(load), _two_requests(plan, load), gap, *paging)
 
 
 def _first_reply(load: Load) -> Check:

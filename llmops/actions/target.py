@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from llmops import checkpoint, systemd
-from llmops.actions import conflicts, recovery
+from llmops.actions import conflicts, readable, recovery
 from llmops.core.errors import Misconfigured, NotInstalled, UnreadableInput, Unsupported
 from llmops.core.files import Change, RenderedFile
 from llmops.core.plan import Plan
@@ -144,20 +144,23 @@ def require_model(host: Host, plan: Plan) -> None:
             ) from None
 
 
-def require_readable(host: Host, installation: Installation, plan: Plan) -> None:
-    """Raise Misconfigured where the account of a newly installed unit could not read the model or run the program."""
-    for path in plan.model.source_paths:
-        if not host.status(path).mode & 0o004:
-            raise Misconfigured(
-                f"the service would run as an account of its own, which may not read {path}",
-                hint=f"let everybody read it: chmod a+r {path}",
-            )
-    program = host.resolve(installation.command[0])
-    if not host.status(program).mode & 0o001:
-        raise Misconfigured(
-            f"the service would run as an account of its own, which may not run {program}",
-            hint=f"let everybody run it: chmod a+rx {program}",
-        )
+def require_readable(host: Host, target: Target, plan: Plan) -> None:
+    """Raise Misconfigured where the account of the unit could not read the model, or run the program of a new unit."""
+    files = _unit_files_then(host, target)
+    readable.require(host, target.unit, files, readable.model_paths(host, plan.model))
+    if target.installs_unit:
+        readable.require(host, target.unit, files, target.installation.command[:1], readable.RUN)
+
+
+def _unit_files_then(host: Host, target: Target) -> tuple[systemd.UnitFile, ...]:
+    """The files of the unit as they will be, in the order in which systemd applies them."""
+    places = {target.unit, f"{target.unit}.d"}
+    ours = {file.path: file.content for file in target.files if places & set(PurePosixPath(file.path).parts)}
+    kept = [
+        systemd.UnitFile(file.path, ours.pop(file.path, file.text)) for file in systemd.unit_files(host, target.unit)
+    ]
+    new = [systemd.UnitFile(path, text) for path, text in ours.items()]
+    return (*new, *kept) if target.installs_unit else (*kept, *new)
 
 
 def restart_reason(host: Host, target: Target) -> str | None:

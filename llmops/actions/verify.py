@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from llmops.actions.load_checks import Load, load_checks, measured_rates, put_under_load
 from llmops.actions.memory_checks import memory_checks
+from llmops.actions.readable import readable_check
 from llmops.core.errors import EngineNotAnswering
 from llmops.core.plan import MeasuredRates, Plan
 from llmops.core.verification import Check, CheckStatus, VerificationReport
@@ -15,7 +16,7 @@ from llmops.engines.found import KEY, InForce, Installation
 from llmops.host import Host
 
 FIRST_REPLY = "first_reply"
-LOAD_CHECKS = (FIRST_REPLY, "two_requests", "no_swap", "no_rereading")
+LOAD_CHECKS = (FIRST_REPLY, "two_requests", "longest_gap", "no_swap", "no_rereading")
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def verify(
     reason = _no_load_because(in_force)
     if reason is not None:
         untested = tuple(Check(name, "", None, CheckStatus.NOT_EVALUATED, reason) for name in LOAD_CHECKS)
-        memory = memory_checks(host, plan, in_force)
+        memory = (*memory_checks(host, plan, in_force), *readable_check(host, installation, plan.model))
         return Verified(VerificationReport((*configuration, *untested, *memory)), None, in_force)
 
     def others() -> int:
@@ -54,7 +55,8 @@ def verify(
     load = _load(host, plan, in_force, others=others, model=model, progress=progress)
     own = engine.load_checks(host, plan, in_force)
     after = engine.in_force(host, installation)
-    checks = (*configuration, *load_checks(plan, load), *own, *memory_checks(host, plan, after))
+    memory = (*memory_checks(host, plan, after), *readable_check(host, installation, plan.model))
+    checks = (*configuration, *load_checks(plan, load), *own, *memory)
     return Verified(VerificationReport(checks), _rates_to_remember(load, progress), after)
 
 

@@ -1,5 +1,6 @@
 """systemd: reading what it says and how it reads files, and asking it to act. No policy of llmops is in here."""
 
+from llmops.systemd.confinement import Confinement, confinement, hidden_by, shown_from
 from llmops.systemd.control import (
     UnitState,
     daemon_reload,
@@ -35,15 +36,18 @@ from llmops.systemd.syntax import (
 __all__ = [
     "Assignment",
     "Command",
+    "Confinement",
     "UnitFile",
     "UnitState",
     "assignments",
     "command",
+    "confinement",
     "daemon_reload",
     "disable",
     "enable",
     "environment_file_pairs",
     "environment_pairs",
+    "hidden_by",
     "is_active",
     "is_booted",
     "is_enabled",
@@ -52,6 +56,7 @@ __all__ = [
     "require_systemd",
     "restart",
     "show",
+    "shown_from",
     "split_words",
     "start",
     "start_later",

@@ -84,7 +84,8 @@ class FakeMachine(Unused):
 
     `comes_up` decides whether a unit with these words starts. `stop_at` counts changes (writes, removals, commands):
     at that one `failure` is raised, after the change when `after` is set; Killed also ends all later ones.
-    `booting` are the units that a boot starts.
+    `booting` are the units that a boot starts; `said` is what `id`, `getent` and `ls` print, by their words,
+    `modes` those of directories that are not 0755.
     """
 
     files: dict[str, FakeFile] = field(default_factory=dict)
@@ -108,6 +109,8 @@ class FakeMachine(Unused):
     invocations: dict[str, int] = field(default_factory=dict)
     enabled: set[str] = field(default_factory=set)
     log: list[str] = field(default_factory=list)
+    said: dict[str, str] = field(default_factory=dict)
+    modes: dict[str, int] = field(default_factory=dict)
     dead: bool = False
 
     # reading
@@ -123,7 +126,7 @@ class FakeMachine(Unused):
             file = self.files[name]
             return FileStatus("file", len(file.text), file.mode, file.uid, file.gid, 0.0, 1, 1)
         if name in self.directories or any(other.startswith(f"{name}/") for other in self.files):
-            return FileStatus("directory", 0, 0o755, 0, 0, 0.0, 1, 1)
+            return FileStatus("directory", 0, self.modes.get(name, 0o755), 0, 0, 0.0, 1, 1)
         raise FileNotFoundError(name)
 
     def list_directory(self, path: PurePosixPath | str) -> tuple[str, ...]:
@@ -159,6 +162,9 @@ class FakeMachine(Unused):
             return Completed(words, 0, "".join(f"{name}={shown[name]}\n" for name in names), "")
         if words[0] == "journalctl":
             return Completed(words, 0, "\n".join(self.journal.get(words[2], [])), "")
+        if words[0] in {"id", "getent", "ls"}:
+            said = self.said.get(" ".join(words), "")
+            return Completed(words, 0 if said else 1, said, "")
         raise AssertionError(f"a question that nobody expected: {words}")
 
     # changing

@@ -1,0 +1,158 @@
+"""Who a unit runs as and which places it hides from its service, read from its files (systemd.exec(5)). Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from llmops.systemd.syntax import UnitFile, assignments, resolve_specifiers, split_words, values
+
+_YES = frozenset({"1", "yes", "y", "true", "t", "on"})
+_HOMES = ("/home", "/root", "/run/user")
+_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - named, never written to
+_FOREIGN_ROOTS = ("RootDirectory", "RootImage")
+# Capabilities that let root read what its mode bits keep from it (capabilities(7)).
+_READS_ALL = frozenset({"CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH"})
+# A word of a setting that colons divide: quoted pieces, escaped and plain characters; a quoted colon divides nothing.
+_DIVIDED = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\\.|[^\s"'\\])+""")
+_PIECE = re.compile(r""""((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|(\\.)|(:)|([^"'\\:]+)""")
+_ESCAPED = re.compile(r"\\(.)")
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """What a unit says of its service's account and of what the service can see.
+
+    `user` None is root, or with `is_dynamic` an account named like the unit. `closed` places are hidden with all that
+    is bound below them (setting, path); in `emptied` ones, what is bound there is seen. `bound` are the paths that are
+    shown at their own place. `has_own_root`: another directory or image is its file system.
+    """
+
+    unit: str
+    user: str | None = None
+    groups: tuple[str, ...] = ()
+    is_dynamic: bool = False
+    closed: tuple[tuple[str, str], ...] = ()
+    emptied: tuple[tuple[str, str], ...] = ()
+    bound: tuple[str, ...] = ()
+    has_own_root: bool = False
+    root_reads_all: bool = True
+
+
+def confinement(unit: str, files: Sequence[UnitFile]) -> Confinement:
+    """Read the settings that are in force over all files of the unit."""
+    said = _Said(unit, files)
+    homes = said.last("ProtectHome")
+    return Confinement(
+        unit=unit,
+        user=said.last("User") or None,
+        groups=tuple(name for name in (said.last("Group"), *said.words("SupplementaryGroups")) if name),
+        is_dynamic=said.last("DynamicUser") in _YES,
+        closed=(
+            *((f"ProtectHome={homes}", path) for path in _HOMES if homes in _YES),
+            *(("InaccessiblePaths=", path.lstrip("-+")) for path in said.words("InaccessiblePaths")),
+        ),
+        emptied=(
+            *(("ProtectHome=tmpfs", path) for path in _HOMES if homes == "tmpfs"),
+            *(("PrivateTmp=", path) for path in _TEMPORARY if said.has_temporary_of_its_own),
+            *(("TemporaryFileSystem=", parts[0]) for parts in said.divided("TemporaryFileSystem")),
+        ),
+        bound=tuple(_bound(parts for key in ("BindPaths", "BindReadOnlyPaths") for parts in said.divided(key))),
+        has_own_root=any(said.last(key) not in {"", "/"} for key in _FOREIGN_ROOTS),
+        root_reads_all=said.keeps_capabilities,
+    )
+
+
+def hidden_by(found: Confinement, path: str) -> str | None:
+    """The setting that hides a path, written without links, from the service; None where it can be seen."""
+    for setting, place in found.closed:
+        if _is_below(path, place):
+            return setting
+    for setting, place in found.emptied:
+        if _is_below(path, place) and not any(_is_below(path, one) and _is_below(one, place) for one in found.bound):
+            return setting
+    return None
+
+
+def shown_from(found: Confinement, path: str) -> str | None:
+    """The bound place in an emptied one through which a path is seen: systemd makes the directories above it."""
+    for one in found.bound:
+        if _is_below(path, one) and any(_is_below(one, place) for _, place in found.emptied):
+            return one
+    return None
+
+
+def _is_below(path: str, place: str) -> bool:
+    return PurePosixPath(place) in (PurePosixPath(path), *PurePosixPath(path).parents)
+
+
+def _bound(binds: Iterable[Sequence[str]]) -> Iterator[str]:
+    """What is bound to its own place; what is bound elsewhere is seen under another name."""
+    for first, *rest in binds:
+        source = first.removeprefix("-").removeprefix("+")
+        if not rest or rest[0] in {"", source}:
+            yield source
+
+
+def _parts(word: str) -> list[str]:
+    """The parts of one word between colons, quotes undone."""
+    parts = [""]
+    for double, single, escaped, colon, plain in _PIECE.findall(word):
+        if colon:
+            parts.append("")
+        else:
+            parts[-1] += _ESCAPED.sub(r"\1", double or single or escaped) + plain
+    return parts
+
+
+class _Said:
+    """The settings of the [Service] section, specifiers resolved as far as the files tell."""
+
+    def __init__(self, unit: str, files: Sequence[UnitFile]) -> None:
+        self._unit, self._files = unit, files
+
+    def last(self, key: str) -> str:
+        found = values(self._files, "Service", key)
+        return resolve_specifiers(found[-1][1], self._unit) if found else ""
+
+    def words(self, key: str) -> tuple[str, ...]:
+        found: list[str] = []
+        for _, value in values(self._files, "Service", key):
+            try:
+                found += (resolve_specifiers(word, self._unit) for word in split_words(value))
+            except ValueError:  # a quote that is not closed: systemd ignores the line too
+                continue
+        return tuple(found)
+
+    def divided(self, key: str) -> Iterator[list[str]]:
+        """The parts of every word of settings such as SOURCE:DESTINATION:OPTIONS."""
+        for _, value in values(self._files, "Service", key):
+            for word in _DIVIDED.findall(value):
+                yield [resolve_specifiers(part, self._unit) for part in _parts(word)]
+
+    @property
+    def has_temporary_of_its_own(self) -> bool:
+        """DynamicUser= implies it."""
+        return self.last("PrivateTmp") in {*_YES, "disconnected"} or self.last("DynamicUser") in _YES
+
+    @property
+    def keeps_capabilities(self) -> bool:
+        """Whether root stays able to read everything; an empty CapabilityBoundingSet= leaves it nothing."""
+        kept: frozenset[str] | None = None  # all, as long as nobody says anything
+        for file in self._files:
+            for one in assignments(file.text):
+                if (one.section, one.key) == ("Service", "CapabilityBoundingSet"):
+                    kept = _bounded(kept, one.value)
+        return kept is None or bool(kept)
+
+
+def _bounded(kept: frozenset[str] | None, value: str) -> frozenset[str]:
+    """What one more line leaves of the two capabilities: names add to earlier ones, after a tilde they are taken."""
+    named = _READS_ALL & set(value.removeprefix("~").split())
+    if not value:
+        return frozenset()
+    if value.startswith("~"):
+        return _READS_ALL if value == "~" else (_READS_ALL if kept is None else kept) - named
+    return named if kept is None else kept | named
