@@ -30,14 +30,14 @@ def is_running(pid: int) -> bool:
 
 
 def wait_until_gone(*pids: int) -> None:
-    deadline = time.monotonic() + 5.0
+    deadline = time.monotonic() + 60.0
     while any(is_running(pid) for pid in pids):
         assert time.monotonic() < deadline, f"still running: {[pid for pid in pids if is_running(pid)]}"
         time.sleep(0.01)
 
 
 def wait_for_text(path: Path) -> str:
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + 60.0
     while not path.exists() or not path.read_text().endswith("\n"):
         assert time.monotonic() < deadline, f"{path} was not written"
         time.sleep(0.01)
@@ -74,16 +74,16 @@ def test_an_absent_program_is_not_an_exit_code() -> None:
 
 
 def test_a_late_command_dies_with_all_that_it_started(tmp_path: Path) -> None:
-    script = f"sleep 60 & echo $! $$ > {tmp_path}/pids; wait"
+    script = f"sleep 300 & echo $! $$ > {tmp_path}/pids; wait"
     started = time.monotonic()
-    with pytest.raises(TimeoutError, match=r"did not end within 0\.5 s"):
-        HOST.execute(("sh", "-c", script), timeout_seconds=0.5)
-    assert time.monotonic() - started < 5.0
+    with pytest.raises(TimeoutError, match=r"did not end within 3 s"):
+        HOST.execute(("sh", "-c", script), timeout_seconds=3.0)
+    assert time.monotonic() - started < 60.0
     wait_until_gone(*map(int, wait_for_text(tmp_path / "pids").split()))
 
 
 def test_a_signal_ends_the_wait_for_a_command_and_the_command(tmp_path: Path) -> None:
-    script = f"echo $$ > {tmp_path}/pid; kill -TERM {os.getpid()}; sleep 60"
+    script = f"echo $$ > {tmp_path}/pid; kill -TERM {os.getpid()}; sleep 300"
     with pytest.raises(Interrupted) as stopped, interruptible():
         HOST.execute(("sh", "-c", script))
     assert stopped.value.exit_code == 143
@@ -91,16 +91,16 @@ def test_a_signal_ends_the_wait_for_a_command_and_the_command(tmp_path: Path) ->
 
 
 def test_a_child_tells_what_it_prints_and_stops_when_asked() -> None:
-    child = HOST.spawn(("sh", "-c", 'echo "$GREETING"; echo err >&2; exec sleep 60'), {"GREETING": "hello"})
+    child = HOST.spawn(("sh", "-c", 'echo "$GREETING"; echo err >&2; exec sleep 300'), {"GREETING": "hello"})
     while child.output() != "hello\nerr\n":
         time.sleep(0.01)
     assert child.exit_code() is None
-    assert child.stop(grace_seconds=5.0) == 143
-    assert child.stop(grace_seconds=5.0) == child.exit_code() == 143
+    assert child.stop(grace_seconds=60.0) == 143
+    assert child.stop(grace_seconds=60.0) == child.exit_code() == 143
 
 
 def test_a_child_that_will_not_stop_is_killed_with_its_children(tmp_path: Path) -> None:
-    script = f"trap '' TERM; sleep 60 & echo $! > {tmp_path}/pid; while :; do sleep 0.1; done"
+    script = f"trap '' TERM; sleep 300 & echo $! > {tmp_path}/pid; while :; do sleep 0.1; done"
     child = HOST.spawn(("sh", "-c", script), {})
     grandchild = int(wait_for_text(tmp_path / "pid"))
     assert child.stop(grace_seconds=0.3) == 137
@@ -108,7 +108,7 @@ def test_a_child_that_will_not_stop_is_killed_with_its_children(tmp_path: Path) 
 
 
 def test_what_a_child_that_has_ended_left_behind_is_ended_too(tmp_path: Path) -> None:
-    child = HOST.spawn(("sh", "-c", f"sleep 60 & echo $! > {tmp_path}/pid; exit 7"), {})
+    child = HOST.spawn(("sh", "-c", f"sleep 300 & echo $! > {tmp_path}/pid; exit 7"), {})
     grandchild = int(wait_for_text(tmp_path / "pid"))
     while child.exit_code() is None:
         time.sleep(0.01)
@@ -131,9 +131,9 @@ def test_a_child_dies_when_llmops_is_killed(start: str, tmp_path: Path) -> None:
         import time
         from llmops.host.local import LocalHost
         HOST = LocalHost()
-        words = ("sh", "-c", "echo $$ > {tmp_path}/pid; exec sleep 60")
+        words = ("sh", "-c", "echo $$ > {tmp_path}/pid; exec sleep 300")
         {start}
-        time.sleep(60)
+        time.sleep(300)
     """
     llmops = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], cwd=REPOSITORY)
     child = int(wait_for_text(tmp_path / "pid"))
@@ -147,7 +147,7 @@ def test_a_command_that_prints_without_end_is_stopped() -> None:
     started = time.monotonic()
     with pytest.raises(OSError, match="prints more than 16 MiB"):
         HOST.query(("yes",))
-    assert time.monotonic() - started < 10.0
+    assert time.monotonic() - started < 60.0
 
 
 def test_large_output_on_both_streams_is_whole() -> None:

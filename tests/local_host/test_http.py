@@ -17,9 +17,13 @@ from llmops.host.local import LocalHost
 HOST = LocalHost()
 SSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 CHUNKED = SSE + b"Transfer-Encoding: chunked\r\n\r\n"
-ENDLESS: list[bytes | float] = [b"c\r\ndata: {}\n\n\n\n\r\n", 0.2] * 8
-DRIPPING: list[bytes | float] = [b"x", 0.2] * 6
-Script = Callable[[socket.socket], None]
+# Longer than any limit here, and far longer than PROMPT_SECONDS: who does not give up is noticed on any machine.
+FOR_LONG = 120.0
+PROMPT_SECONDS = 60.0
+ENDLESS: list[bytes | float] = [b"c\r\ndata: {}\n\n\n\n\r\n", 0.2] * 600
+DRIPPING: list[bytes | float] = [b"x", 0.2] * 600
+# What is done with a connection; the event says that the test is over.
+Script = Callable[[socket.socket, threading.Event], None]
 
 
 def read_request(connection: socket.socket) -> None:
@@ -36,6 +40,7 @@ def read_request(connection: socket.socket) -> None:
 @contextlib.contextmanager
 def server(*scripts: Script) -> Iterator[str]:
     """Plays one script per connection, in order, after it has read the request."""
+    over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def play() -> None:
@@ -44,23 +49,30 @@ def server(*scripts: Script) -> Iterator[str]:
                 # A client that has given up is no failure of the server.
                 with connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):
                     read_request(connection)
-                    script(connection)
+                    script(connection, over)
 
         thread = threading.Thread(target=play, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        over.set()
         thread.join(10)
 
 
 def say(*pieces: bytes | float) -> Script:
     """Send bytes, wait for numbers."""
+    return noting([], *pieces)
 
-    def script(connection: socket.socket) -> None:
+
+def noting(times: list[float], *pieces: bytes | float) -> Script:
+    """The same, and when each of the bytes were sent."""
+
+    def script(connection: socket.socket, over: threading.Event) -> None:
         for piece in pieces:
             if isinstance(piece, bytes):
+                times.append(time.monotonic())
                 connection.sendall(piece)
-            else:
-                time.sleep(piece)
+            elif over.wait(piece):
+                return
 
     return script
 
@@ -69,32 +81,43 @@ def chunk(text: bytes) -> bytes:
     return f"{len(text):x}\r\n".encode() + text + b"\r\n"
 
 
-def reset(connection: socket.socket) -> None:
+def reset(connection: socket.socket, _over: threading.Event) -> None:
     """Close with RST instead of FIN."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
 
-def stream(*scripts: Script, timeout_seconds: float = 5.0) -> StreamTimings:
+def stream(*scripts: Script, timeout_seconds: float = PROMPT_SECONDS) -> StreamTimings:
     with server(*scripts) as url:
         return HOST.stream_completion(url, {"stream": True}, timeout_seconds=timeout_seconds)
 
 
-def test_the_time_of_headers_and_of_every_event() -> None:
-    answer = say(0.3, CHUNKED, 0.2, chunk(b'data: {"n": 1}\n\n'), 0.2, chunk(b'data: {"n": 2}\n\n'), b"0\r\n\r\n")
-    found = stream(answer)
-    assert found.error is None
-    assert found.status == 200
-    assert found.headers_seconds == pytest.approx(0.3, abs=0.15)
+def noted_in_time(headers: bytes, first: bytes, second: bytes, end: bytes) -> bool:
+    """Whether everything was noted before the next was sent; earlier than it was sent it must never be."""
+    sent: list[float] = []
+    found = stream(noting(sent, 0.2, headers, 0.3, first, 0.3, second, 0.3, end))
+    assert (found.error, found.status) == (None, 200)
     assert [text for _, text in found.events] == ['{"n": 1}', '{"n": 2}']
-    assert [seconds for seconds, _ in found.events] == pytest.approx([0.5, 0.7], abs=0.2)
-    assert found.ended_seconds >= found.events[-1][0]
+    assert found.headers_seconds is not None
+    seconds = (found.headers_seconds, *(seconds for seconds, _ in found.events), found.ended_seconds)
+    noted = [found.started_seconds + each for each in seconds]
+    assert all(there >= here for there, here in zip(noted, sent, strict=True))
+    return all(there < following for there, following in zip(noted, sent[1:], strict=False))
 
 
-@pytest.mark.parametrize("end", [b"Connection: close\r\n\r\n", b"Content-Length: 32\r\n\r\n"])
-def test_events_are_timed_without_chunks_too(end: bytes) -> None:
-    found = stream(say(SSE + end, b'data: {"n": 1}\n\n', 0.3, b'data: {"n": 2}\n\n'))
-    assert found.error is None
-    assert found.events[1][0] - found.events[0][0] == pytest.approx(0.3, abs=0.15)
+@pytest.mark.parametrize(
+    ("headers", "chunked"),
+    [
+        (CHUNKED, True),
+        (SSE + b"Connection: close\r\n\r\n", False),
+        (SSE + b"Content-Length: 33\r\n\r\n", False),
+    ],
+    ids=["chunks", "until-closed", "length"],
+)
+def test_headers_and_every_event_are_noted_when_they_come(headers: bytes, chunked: bool) -> None:
+    first, second = b'data: {"n": 1}\n\n', b'data: {"n": 2}\n\n'
+    pieces = (chunk(first), chunk(second), b"0\r\n\r\n") if chunked else (first, second, b"\n")
+    # A busy machine may be late with one of them once; who notes all of them at the end is late every time.
+    assert any(noted_in_time(headers, *pieces) for _ in range(5))
 
 
 def test_an_event_may_come_in_pieces_and_with_others() -> None:
@@ -132,7 +155,7 @@ def test_a_bad_answer_is_told_and_keeps_what_came_before(script: Script, words: 
 
 @pytest.mark.parametrize(
     "script",
-    [say(1.5), say(CHUNKED, 1.5), say(CHUNKED, *ENDLESS)],
+    [say(FOR_LONG), say(CHUNKED, FOR_LONG), say(CHUNKED, *ENDLESS)],
     ids=["silent", "silent-after-headers", "endless"],
 )
 def test_no_stream_outlasts_its_time(script: Script) -> None:
@@ -140,7 +163,7 @@ def test_no_stream_outlasts_its_time(script: Script) -> None:
     found = stream(script, timeout_seconds=0.5)
     assert found.error is not None
     assert "0.5 s" in found.error
-    assert time.monotonic() - started < 3.0
+    assert time.monotonic() - started < PROMPT_SECONDS
 
 
 def closed_port() -> int:
@@ -165,33 +188,35 @@ def test_any_status_is_an_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "kind"),
+    ("script", "timeout_seconds", "kind"),
     [
-        (say(1.0), TimeoutError),
-        (say(b"HTTP/1.1 200 OK\r\n\r\n", *DRIPPING), TimeoutError),
-        (say(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"), ConnectionError),
-        (say(b"nonsense\r\n\r\n"), ConnectionError),
-        (reset, ConnectionError),
+        (say(FOR_LONG), 0.5, TimeoutError),
+        (say(b"HTTP/1.1 200 OK\r\n\r\n", *DRIPPING), 0.5, TimeoutError),
+        (say(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"), PROMPT_SECONDS, ConnectionError),
+        (say(b"nonsense\r\n\r\n"), PROMPT_SECONDS, ConnectionError),
+        (reset, PROMPT_SECONDS, ConnectionError),
     ],
     ids=["silent", "dripping", "half", "nonsense", "reset"],
 )
-def test_plain_requests_fail_with_the_two_documented_errors(script: Script, kind: type[OSError]) -> None:
+def test_plain_requests_fail_with_the_two_documented_errors(
+    script: Script, timeout_seconds: float, kind: type[OSError]
+) -> None:
     with server(script) as url, pytest.raises(kind) as raised:
-        HOST.get(url, timeout_seconds=0.5)
+        HOST.get(url, timeout_seconds=timeout_seconds)
     assert not isinstance(raised.value, ConnectionRefusedError)
 
 
 @pytest.mark.parametrize("beginning", [b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b""])
 def test_a_byte_now_and_then_holds_nobody(beginning: bytes) -> None:
-    drip: list[bytes | float] = [b"X", 0.25] * 16
-    with server(say(beginning, *drip), say(SSE, *drip)) as url:
-        started = time.monotonic()
-        with pytest.raises(TimeoutError, match=r"did not answer within 0\.5 s"):
-            HOST.get(url, timeout_seconds=0.5)
-        assert time.monotonic() - started < 3.0
-        started = time.monotonic()
+    started = time.monotonic()
+    with (
+        server(say(beginning, *DRIPPING)) as url,
+        pytest.raises(TimeoutError, match=r"did not answer within 0\.5 s"),
+    ):
+        HOST.get(url, timeout_seconds=0.5)
+    with server(say(SSE, *DRIPPING)) as url:
         assert "0.5 s" in str(HOST.stream_completion(url, {}, timeout_seconds=0.5).error)
-        assert time.monotonic() - started < 3.0
+    assert time.monotonic() - started < PROMPT_SECONDS
 
 
 def test_no_proxy_for_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,13 +227,16 @@ def test_no_proxy_for_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_jobs_start_together_and_their_failure_is_raised() -> None:
-    answer = say(CHUNKED, chunk(b"data: {}\n\n"), 0.4, b"0\r\n\r\n")
+    both_asked = threading.Barrier(2)
+
+    def answer(connection: socket.socket, over: threading.Event) -> None:
+        both_asked.wait(PROMPT_SECONDS)
+        say(CHUNKED, chunk(b"data: {}\n\n"), b"0\r\n\r\n")(connection, over)
+
     with server(answer) as one, server(answer) as other:
-        started = time.monotonic()
         jobs = [lambda url=url: HOST.stream_completion(url, {}) for url in (one, other)]
         first, second = HOST.together(jobs)
-        assert time.monotonic() - started < 0.75
-        assert abs(first.started_seconds - second.started_seconds) < 0.1
+    assert (first.error, second.error) == (None, None), "nobody is answered before both have asked"
 
     def broken() -> StreamTimings:
         raise ZeroDivisionError
