@@ -29,16 +29,21 @@ def render(template: str, **values: object) -> str:
 
 def systemd_quote(text: str) -> str:
     """One word as systemd reads it back: `\\` and `"` escaped, `%` doubled, in double quotes where it needs them."""
-    if "\0" in text:
-        raise UsageError(f"a zero byte cannot be written into a unit file: {text!r}")
-    escaped = "".join(_escape(character) for character in text).replace("%", "%%")
-    plain = text and escaped.replace("%%", "%") == text and not _NEEDS_QUOTES.intersection(text)
-    return escaped if plain else f'"{escaped}"'
+    return systemd_written(text.replace("%", "%%"))
 
 
 def systemd_exec_word(text: str) -> str:
     """One argument of ExecStart=: as systemd_quote, and `$` doubled, so that it is never taken for a variable."""
     return systemd_quote(text.replace("$", "$$"))
+
+
+def systemd_written(text: str) -> str:
+    """One word in which `%` and `$` keep the meaning that they have for systemd: only quoted, as far as it needs it."""
+    if "\0" in text:
+        raise UsageError(f"a zero byte cannot be written into a unit file: {text!r}")
+    escaped = "".join(_escape(character) for character in text)
+    plain = text and escaped == text and not _NEEDS_QUOTES.intersection(text)
+    return escaped if plain else f'"{escaped}"'
 
 
 def systemd_specifiers(text: str) -> str:
@@ -76,6 +81,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         autoescape=False,  # noqa: S701 - unit files are not HTML; each value goes through a systemd filter
     )
-    for filter_function in (systemd_quote, systemd_exec_word, systemd_specifiers, systemd_bind):
+    for filter_function in (systemd_quote, systemd_exec_word, systemd_written, systemd_specifiers, systemd_bind):
         environment.filters[filter_function.__name__] = filter_function
     return environment

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from llmops.core.plan import Fixed
 from llmops.core.version import Version
+from llmops.systemd import Command
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class InForce:
     """What an engine serves now, each part from its own evidence; None is not observed.
 
     `arguments` and `environment` come from the running process, `configured_arguments` from the unit as systemd would
-    start it now, `user_arguments` from the unit without the file that llmops manages (None where they cannot be told).
+    start it now, `user_arguments` from the unit without the file that llmops manages (None where they cannot be told),
+    `user_command` is the same line with its prefix and its words as they are written.
     `unmanaged_drop_ins` are (path, text) of drop-ins that llmops does not own. `unseen` says why a part is None.
     `loaded` are the models in memory of an engine that starts a process for each, `worker_pids` those processes, and
     `logged_environment` the settings that it wrote into its log when it started.
@@ -83,6 +85,7 @@ class InForce:
     build: str | None = None
     processing: int | None = None
     user_arguments: tuple[str, ...] | None = None
+    user_command: Command | None = None
     unmanaged_drop_ins: tuple[tuple[str, str], ...] = ()
     unit_file_managed: bool = False
     slot_contexts: tuple[int, ...] | None = None

@@ -47,10 +47,11 @@ def unit_part(host: Host, installation: Installation, unseen: Unseen) -> InForce
         pid=state.main_pid or installation.pid,
         configured_arguments=units.exec_words(host, unit, files),
         configured_environment=units.environment(host, unit, files),
-        environment_files=units.environment_file_paths(files),
+        environment_files=units.environment_file_paths(host, unit, files),
         drop_ins=tuple(file.path for file in files if file.path.endswith(".conf")),
         need_daemon_reload=state.need_daemon_reload,
         user_arguments=units.exec_words(host, unit, own),
+        user_command=units.exec_command(host, unit, own),
         unmanaged_drop_ins=units.unmanaged_drop_ins(files),
         unit_file_managed=units.managed_fragment(files),
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from llmops import systemd
 from llmops.host import Host, ProcessInfo
-from llmops.systemd import UnitFile
+from llmops.systemd import Command, UnitFile
+from llmops.systemd.syntax import resolve_specifiers, variables_in
 
 DROP_IN_NAME = "zz-llmops.conf"
 UNIT_DIRECTORIES = (
@@ -22,6 +24,9 @@ _MANAGED_MARK = "# Managed by llmops."
 # Specifiers that systemd.command() resolves from the unit's name alone; others need systemd itself.
 _RESOLVED_SPECIFIERS = frozenset("%nNpitSCLETVhu")
 _SPECIFIER = re.compile(r"%(.)")
+# Variables that systemd gives to a service by itself (systemd.exec(5)): no file says what they hold.
+_GIVEN_VARIABLE = re.compile(r"PATH|HOME|USER|LOGNAME|SHELL|MAINPID|INVOCATION_ID|[A-Z]+_DIRECTORY")
+_WILDCARDS = re.compile(r"[*?\[]")
 
 
 def drop_in_path(unit: str) -> str:
@@ -54,17 +59,37 @@ def unmanaged_drop_ins(files: Sequence[UnitFile]) -> tuple[tuple[str, str], ...]
 
 
 def exec_words(host: Host, unit: str, files: Sequence[UnitFile]) -> tuple[str, ...] | None:
-    """The words that systemd would start; None where there is no ExecStart= or a specifier cannot be resolved."""
+    """The words that systemd would start; None where there is no ExecStart= or the files do not tell all of it."""
+    command = exec_command(host, unit, files)
+    if command is None or any(_is_unresolved(word) for word in command.written):
+        return None
+    unsaid = set().union(*map(variables_in, command.written)) - dict(environment(host, unit, files)).keys()
+    if any(_GIVEN_VARIABLE.fullmatch(name) for name in unsaid):
+        return None
+    unseen = bool(unsaid) and any(_is_closed(host, path) for path in environment_file_paths(host, unit, files))
+    return None if unseen else command.words
+
+
+def exec_command(host: Host, unit: str, files: Sequence[UnitFile]) -> Command | None:
+    """The last ExecStart=, variables replaced as far as the files say them; None without one that can be read."""
     said = systemd.values(files, "Service", "ExecStart")
-    if not said:
-        return None
-    value = said[-1][1]
-    if any(name not in _RESOLVED_SPECIFIERS for name in _SPECIFIER.findall(value)):
-        return None
     try:
-        return systemd.command(value, unit, dict(environment(host, unit, files))).words
+        return systemd.command(said[-1][1], unit, dict(environment(host, unit, files))) if said else None
     except ValueError:  # a quote that is not closed: systemd refuses it too
         return None
+
+
+def _is_unresolved(text: str) -> bool:
+    return any(name not in _RESOLVED_SPECIFIERS for name in _SPECIFIER.findall(text))
+
+
+def _is_closed(host: Host, path: str) -> bool:
+    """Whether an environment file may set what is not seen here; one that is not there sets nothing."""
+    try:
+        host.read_text(path)
+    except OSError as problem:
+        return not isinstance(problem, FileNotFoundError) or _is_unresolved(path)
+    return False
 
 
 def environment(host: Host, unit: str, files: Sequence[UnitFile]) -> tuple[tuple[str, str], ...]:
@@ -72,7 +97,7 @@ def environment(host: Host, unit: str, files: Sequence[UnitFile]) -> tuple[tuple
     pairs: dict[str, str] = {}
     for _, value in systemd.values(files, "Service", "Environment"):
         pairs.update(pairs_of(value, unit))
-    for _, name, value in environment_file_settings(host, files):
+    for _, name, value in environment_file_settings(host, unit, files):
         pairs[name] = value
     return tuple(pairs.items())
 
@@ -85,14 +110,27 @@ def pairs_of(value: str, unit: str) -> tuple[tuple[str, str], ...]:
         return ()
 
 
-def environment_file_paths(files: Sequence[UnitFile]) -> tuple[str, ...]:
-    """The paths of EnvironmentFile=, in order; the dash that makes one optional left out."""
-    return tuple(value.removeprefix("-") for _, value in systemd.values(files, "Service", "EnvironmentFile"))
+def environment_file_paths(host: Host, unit: str, files: Sequence[UnitFile]) -> tuple[str, ...]:
+    """The files that EnvironmentFile= names, in order: specifiers resolved, and a name with wildcards looked up."""
+    said = systemd.values(files, "Service", "EnvironmentFile")
+    named = (resolve_specifiers(value.removeprefix("-"), unit) for _, value in said)
+    return tuple(path for name in named for path in _matching(host, PurePosixPath(name)))
 
 
-def environment_file_settings(host: Host, files: Sequence[UnitFile]) -> Iterator[tuple[str, str, str]]:
+def _matching(host: Host, name: PurePosixPath) -> tuple[str, ...]:
+    """The files of one name; wildcards stand in its last part (those in a directory's name are not looked up)."""
+    if not _WILDCARDS.search(name.name):
+        return (str(name),)
+    try:
+        listed = host.list_directory(name.parent)
+    except OSError:
+        return (str(name),)
+    return tuple(f"{name.parent}/{entry}" for entry in sorted(listed) if fnmatchcase(entry, name.name))
+
+
+def environment_file_settings(host: Host, unit: str, files: Sequence[UnitFile]) -> Iterator[tuple[str, str, str]]:
     """(path, name, value) of every variable in the environment files that can be read."""
-    for path in environment_file_paths(files):
+    for path in environment_file_paths(host, unit, files):
         try:
             text = host.read_text(path)
         except OSError:  # optional and absent, or not ours to read

@@ -36,10 +36,14 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Command:
-    """One ExecStart= entry: the words to run and the prefix characters in front of them."""
+    """One ExecStart= entry: the words to run and the prefix characters in front of them.
+
+    `written` are the words with quotes undone and nothing else, so `%` and `$` in them still stand for something.
+    """
 
     prefix: str
     words: tuple[str, ...]
+    written: tuple[str, ...] = ()
 
 
 def assignments(text: str) -> tuple[Assignment, ...]:
@@ -61,7 +65,7 @@ def _logical_lines(text: str) -> Iterable[str]:
         line = raw.strip(_WHITESPACE)
         if line.startswith(("#", ";")) or (not joined and not line):
             continue
-        if line.endswith("\\"):
+        if (len(line) - len(line.rstrip("\\"))) % 2:  # two backslashes are an escaped one, which continues nothing
             joined += line[:-1] + " "
             continue
         yield (joined + line).strip(_WHITESPACE)
@@ -150,13 +154,25 @@ def command(value: str, unit: str, environment: Mapping[str, str] | None = None)
     """
     prefix = _EXEC_PREFIX.match(value)
     marks = prefix.group() if prefix else ""
-    words = [resolve_specifiers(word, unit) for word in split_words(value[len(marks) :])]
-    if "@" in marks and len(words) > 1:  # the second word is only the name that the process shows
-        del words[1]
+    written = list(split_words(value[len(marks) :]))
+    if "@" in marks and len(written) > 1:  # the second word is only the name that the process shows
+        del written[1]
+    words = [resolve_specifiers(word, unit) for word in written]
     if ":" in marks or not words:
-        return Command(marks, tuple(words))
+        return Command(marks, tuple(words), tuple(word.replace("$", "$$") for word in written))
     arguments = [part for word in words[1:] for part in _expand(word, environment)]
-    return Command(marks, (words[0], *arguments))
+    return Command(marks, (words[0], *arguments), tuple(written))
+
+
+def literal(word: str) -> str:
+    """A word so that systemd takes nothing in it for a specifier or a variable; its quotes are another matter."""
+    return word.replace("%", "%%").replace("$", "$$")
+
+
+def variables_in(word: str) -> frozenset[str]:
+    """The names of the variables that systemd replaces in a word of a command."""
+    alone = re.fullmatch(r"\$(\w+)", word)
+    return frozenset({alone.group(1)} if alone else {braced for braced, _ in _VARIABLE.findall(word) if braced})
 
 
 def _expand(word: str, environment: Mapping[str, str] | None) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import pytest
 
 from llmops import systemd
 from llmops.render import render
+from llmops.systemd.syntax import literal
 from tests.systemd.machine import Machine
 
 pytestmark = [pytest.mark.systemd, pytest.mark.timeout(300)]
@@ -36,7 +37,8 @@ def test_every_word_and_variable_arrives_as_it_was_meant(new_machine: Callable[.
     variables = tuple((f"V{number}", word) for number, word in enumerate(words))
     drop_in = render(
         "llama-server/drop-in.conf.j2",
-        exec_start=(SHOW, *words),
+        exec_start=(SHOW, *map(literal, words)),
+        prefix="",
         environment=variables,
         environment_files=("/etc/variables",),
     )

@@ -9,7 +9,8 @@ from jinja2 import UndefinedError
 
 from llmops import systemd
 from llmops.core.errors import UsageError
-from llmops.render import render, systemd_bind, systemd_exec_word, systemd_quote, systemd_specifiers
+from llmops.render import render, systemd_bind, systemd_exec_word, systemd_quote, systemd_specifiers, systemd_written
+from llmops.systemd.syntax import literal
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 NAME = st.from_regex(r"[A-Z_][A-Z0-9_]{0,12}", fullmatch=True)
@@ -19,7 +20,8 @@ UNIT = "llama-server.service"
 def drop_in(words: list[str], environment: list[tuple[str, str]] | None = None) -> systemd.UnitFile:
     text = render(
         "llama-server/drop-in.conf.j2",
-        exec_start=("/usr/bin/llama-server", *words),
+        exec_start=("/usr/bin/llama-server", *map(literal, words)),
+        prefix="",
         environment=tuple(environment or ()),
         environment_files=(),
     )
@@ -30,6 +32,12 @@ def drop_in(words: list[str], environment: list[tuple[str, str]] | None = None) 
 def test_every_argument_comes_back_as_it_was(words: list[str]) -> None:
     ((_, value),) = systemd.values([drop_in(words)], "Service", "ExecStart")
     assert systemd.command(value, UNIT, {}).words == ("/usr/bin/llama-server", *words)
+
+
+@given(st.lists(TEXT, max_size=6))
+def test_what_a_person_wrote_comes_back_as_it_is_written(words: list[str]) -> None:
+    text = " ".join(["/usr/bin/llama-server", *map(systemd_written, words)])
+    assert systemd.command(text, UNIT).written == ("/usr/bin/llama-server", *words)
 
 
 @given(st.lists(st.tuples(NAME, TEXT), max_size=4))

@@ -14,35 +14,41 @@ from llmops.engines.llama_server.arguments import (
     Argument,
     find,
     modernised,
-    program_length,
     read_arguments,
     value_of,
     without,
 )
 from llmops.engines.llama_server.endpoint import read_endpoint
 from llmops.engines.llama_server.options import Option
+from llmops.engines.llama_server.own_words import own_words, require_known
 from llmops.engines.llama_server.settings import compose
 from llmops.engines.waiting import waits_as_told
+from llmops.systemd.syntax import literal
 
 
 @dataclass(frozen=True)
 class CommandLine:
     """The words to start the server with, the settings among them that llmops decided, and what to tell the person.
 
-    `url` is where it will listen, None for a socket in the file system.
+    `written` are the words for a drop-in of the person's unit: `prefix` stands before them, and `%` and `$` in them
+    are systemd's. `url` is where it will listen, None for a socket in the file system.
     """
 
     words: tuple[str, ...]
     settings: tuple[Setting, ...]
     warnings: tuple[str, ...]
     url: str | None
+    written: tuple[str, ...] = ()
+    prefix: str = ""
 
 
 def build(plan: Plan, installation: Installation, in_force: InForce | None = None) -> CommandLine:
     """Raise TooOld for a binary without the flags that a plan needs, Misconfigured for words that cannot be kept."""
-    program, present = _present(installation, in_force)
-    arguments = read_arguments(present, installation.flags, installation.valued_flags)
+    present = own_words(installation, in_force)
+    arguments = read_arguments(present.arguments, installation.flags, installation.valued_flags)
+    written = read_arguments(present.written_arguments, installation.flags, installation.valued_flags)
     _refuse_router(arguments)
+    require_known(installation, in_force, arguments)
     draft = compose(plan, installation, memory_locked=_memory_locked(arguments))
     own: list[Setting] = []
     replaced: list[Option] = [options.HOST, options.PORT, *options.PLANNED]
@@ -53,8 +59,20 @@ def build(plan: Plan, installation: Installation, in_force: InForce | None = Non
     own += [Setting("--host", endpoint.host), Setting("--port", endpoint.port)]
     settings = (*own, *(one for one in draft.settings if not (one.environment and waits_as_told(in_force))))
     kept, warnings = _kept(without(arguments, replaced), installation)
-    words = (*program, *(word for argument in kept for word in argument.words), *setting_words(settings))
-    return CommandLine(words, settings, (*draft.warnings, *warnings), endpoint.url)
+    kept_written, _ = _kept(without(written, replaced), installation)
+    planned = setting_words(settings)
+    return CommandLine(
+        words=(*present.program, *_words(kept), *planned),
+        settings=settings,
+        warnings=(*draft.warnings, *warnings, *_remarks(arguments, written)),
+        url=endpoint.url,
+        written=(*present.written_program, *_words(kept_written), *map(literal, planned)),
+        prefix=present.prefix,
+    )
+
+
+def _words(arguments: Sequence[Argument]) -> tuple[str, ...]:
+    return tuple(word for argument in arguments for word in argument.words)
 
 
 def setting_words(settings: Sequence[Setting]) -> tuple[str, ...]:
@@ -75,23 +93,6 @@ def variables(settings: Sequence[Setting]) -> tuple[tuple[str, str], ...]:
 def model_path(plan: Plan) -> str:
     """The file that the plan was made for: the first part of a split model."""
     return plan.model.source_paths[0] if plan.model.source_paths else plan.model.reference
-
-
-def _present(installation: Installation, in_force: InForce | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words that start the program, and the person's arguments after them."""
-    if installation.unit is None or in_force is None:
-        running = (in_force.arguments or ()) if in_force is not None and installation.managed_by == "process" else ()
-        length = program_length(running)
-        return installation.command, running[length:] if length else ()
-    words = in_force.user_arguments
-    length = None if words is None else program_length(words)
-    if words is None or length is None:
-        raise Misconfigured(
-            f"{installation.unit} does not start llama-server with words that llmops can keep: "
-            f"{' '.join(words) if words else 'its ExecStart= holds variables that are not known'}",
-            hint="write the llama-server command itself into ExecStart= of the unit, then run this again",
-        )
-    return words[:length], words[length:]
 
 
 def _refuse_router(arguments: Sequence[Argument]) -> None:
@@ -124,10 +125,19 @@ def _model_stays(plan: Plan, arguments: Sequence[Argument], in_force: InForce | 
 
 def _kept(arguments: Sequence[Argument], installation: Installation) -> tuple[tuple[Argument, ...], tuple[str, ...]]:
     known = installation.flags
-    kept, warnings = (tuple(arguments), ()) if known is None else modernised(arguments, known)
-    against = tuple(
+    return (tuple(arguments), ()) if known is None else modernised(arguments, known)
+
+
+def _remarks(arguments: Sequence[Argument], written: Sequence[Argument]) -> tuple[str, ...]:
+    """What stays although it works against a plan, and what stays behind a variable although it is planned."""
+    against = [
         f"{argument.flag} is kept, but: {options.WORKS_AGAINST[argument.flag]}"
-        for argument in kept
+        for argument in arguments
         if argument.flag in options.WORKS_AGAINST
-    )
-    return kept, (*warnings, *against)
+    ]
+    hidden = [
+        f"{' '.join(argument.words)} stays in the variable that brings it; the plan's word comes later and wins"
+        for argument in arguments
+        if options.option_of(argument.flag) in options.PLANNED and all(one.flag != argument.flag for one in written)
+    ]
+    return (*against, *hidden)

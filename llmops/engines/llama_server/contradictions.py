@@ -10,6 +10,7 @@ from llmops.engines.found import InForce
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.arguments import canonical_flag, find, program_length, read_arguments
 from llmops.engines.llama_server.options import Option
+from llmops.engines.unit import pairs_of
 from llmops.host import Host
 
 _OWN_DIRECTORY = "/etc/llmops/"
@@ -35,7 +36,8 @@ def contradictions(
     """One for each planned option that a file outside `managed` sets to another value."""
     planned = {option: setting for setting in settings if (option := _planned_option(setting)) is not None}
     files = tuple(systemd.UnitFile(path, text) for path, text in in_force.unmanaged_drop_ins)
-    found = [*_in_commands(files, unit, planned), *_in_environment(files, unit, planned)]
+    variables = dict(in_force.configured_environment or ())
+    found = [*_in_commands(files, unit, planned, variables), *_in_environment(files, unit, planned)]
     for path in in_force.environment_files:
         if path not in managed and not path.startswith(_OWN_DIRECTORY):
             found += _in_environment_file(host, path, planned)
@@ -48,10 +50,10 @@ def _planned_option(setting: Setting) -> Option | None:
 
 
 def _in_commands(
-    files: Sequence[systemd.UnitFile], unit: str, planned: Mapping[Option, Setting]
+    files: Sequence[systemd.UnitFile], unit: str, planned: Mapping[Option, Setting], variables: Mapping[str, str]
 ) -> Iterator[Contradiction]:
     for path, value in systemd.values(files, "Service", "ExecStart"):
-        words = _words(value, unit)
+        words = _words(value, unit, variables)
         length = program_length(words)
         arguments = read_arguments(words[length or 0 :])
         for option, setting in planned.items():
@@ -62,9 +64,9 @@ def _in_commands(
                 yield Contradiction(path, "drop_in", setting.name, " ".join(said.words), _shown(setting))
 
 
-def _words(value: str, unit: str) -> tuple[str, ...]:
+def _words(value: str, unit: str, variables: Mapping[str, str]) -> tuple[str, ...]:
     try:
-        return systemd.command(value, unit).words
+        return systemd.command(value, unit, variables).words
     except ValueError:  # systemd refuses such a line too, so it sets nothing
         return ()
 
@@ -73,14 +75,14 @@ def _in_environment(
     files: Sequence[systemd.UnitFile], unit: str, planned: Mapping[Option, Setting]
 ) -> Iterator[Contradiction]:
     for path, value in systemd.values(files, "Service", "Environment"):
-        yield from _variables(path, "drop_in", systemd.environment_pairs(value, unit), planned)
+        yield from _variables(path, "drop_in", pairs_of(value, unit), planned)
 
 
 def _in_environment_file(host: Host, path: str, planned: Mapping[Option, Setting]) -> tuple[Contradiction, ...]:
     try:
         text = host.read_text(path)
-    except (FileNotFoundError, PermissionError):
-        return ()  # optional file, or one that only root may read: apply itself runs as root
+    except OSError:
+        return ()  # optional, no file at all, or one that only root may read: apply itself runs as root
     return tuple(_variables(path, "environment_file", systemd.environment_file_pairs(text), planned))
 
 

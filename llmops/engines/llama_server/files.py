@@ -48,7 +48,8 @@ def _drop_in(command: CommandLine, unit: str) -> RenderedFile:
 
     content = render(
         "llama-server/drop-in.conf.j2",
-        exec_start=command.words,
+        exec_start=command.written,
+        prefix=command.prefix,
         environment=variables(command.settings),
         environment_files=(),
     )

@@ -83,8 +83,8 @@ def contradictions(host: Host, settings: Sequence[Setting], unit: str, in_force:
 def _file_pairs(host: Host, path: str) -> tuple[tuple[str, str], ...]:
     try:
         return systemd.environment_file_pairs(host.read_text(path))
-    except (FileNotFoundError, PermissionError):
-        return ()  # optional file, or one that only root may read: apply itself runs as root
+    except OSError:
+        return ()  # optional, no file at all, or one that only root may read: apply itself runs as root
 
 
 def _against(

@@ -116,7 +116,10 @@ class LookedAt(Unused):
         return FileStatus("file", 1, 0o755, 0, 0, 0.0, 0, 0)
 
     def list_directory(self, path: PurePosixPath | str) -> tuple[str, ...]:
-        raise FileNotFoundError(str(path))
+        names = {PurePosixPath(file).name for file in self.files if PurePosixPath(file).parent == PurePosixPath(path)}
+        if not names:
+            raise FileNotFoundError(str(path))
+        return tuple(names)
 
     def resolve(self, path: PurePosixPath | str) -> str:
         return str(path)

@@ -47,6 +47,16 @@ def test_arguments_that_contradict(arguments: str, setting: str, theirs: str) ->
     assert (found.path, found.source, found.setting, found.theirs) == (DROP_IN, "drop_in", setting, theirs)
 
 
+def test_a_line_that_systemd_cannot_read_sets_nothing() -> None:
+    assert in_drop_in('Environment="LLAMA_ARG_N_PARALLEL=3') == ()
+
+
+def test_a_variable_with_the_planned_value_contradicts_nothing() -> None:
+    text = "[Service]\nExecStart=\nExecStart=/usr/bin/llama-server -np ${N}\n"
+    seen = InForce(unmanaged_drop_ins=((DROP_IN, text),), configured_environment=(("N", "5"),))
+    assert contradictions(FakeMachine(), SETTINGS, UNIT, seen, ()) == ()
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

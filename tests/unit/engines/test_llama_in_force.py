@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 import pytest
 
+from llmops.core.errors import Misconfigured
 from llmops.core.verification import CheckStatus
 from llmops.engines import engine_named
 from llmops.engines.base import Health
@@ -174,6 +176,81 @@ def test_the_words_of_a_unit_with_variables_and_specifiers() -> None:
     assert seen.environment_files == ("/etc/default/llama",)
     host.unit(UNIT, f"[Service]\nExecStart={SERVER} -m /srv/%H.gguf\n")
     assert ENGINE.in_force(host, in_unit()).user_arguments is None
+
+
+def drop_in_over(host: LookedAt, unit: str) -> str:
+    """The file of llmops over a unit that a person wrote."""
+    host.unit(UNIT, f"[Service]\n{unit}\n")
+    (file,) = ENGINE.files(a_plan(), in_unit(), ENGINE.in_force(host, in_unit()))
+    return " ".join(file.content.replace("\\\n", " ").split())
+
+
+def test_variables_stay_variables_so_that_no_secret_is_copied_and_their_owner_can_change_them() -> None:
+    host = LookedAt(files={"/etc/default/llama-server": "KEY=s3cret\nEXTRA=--alias chat\nSLOTS=1\n"})
+    text = drop_in_over(
+        host,
+        "EnvironmentFile=-/etc/default/%p\n"
+        f"ExecStart={SERVER} -m {MODEL} --api-key ${{KEY}} $EXTRA $NONE -np ${{SLOTS}} --log-file %S/a$$b",
+    )
+    assert f"ExecStart={SERVER} -m {MODEL} --api-key ${{KEY}} $EXTRA $NONE --log-file %S/a$$b --host" in text
+    assert "s3cret" not in text
+    assert "SLOTS" not in text
+
+
+def test_planned_words_behind_a_variable_stay_there_and_ours_come_later() -> None:
+    host = LookedAt()
+    host.unit(UNIT, f"[Service]\nEnvironment=ARGS='-np 1 -m {MODEL}'\nExecStart={SERVER} $ARGS\n")
+    seen = ENGINE.in_force(host, in_unit())
+    line = build(a_plan(), in_unit(), seen)
+    assert line.written[:2] == (SERVER, "$ARGS")
+    assert line.written[line.written.index("--parallel") + 1] == "5"
+    assert [word for word in line.warnings if word.startswith("-np 1 stays in the variable")]
+
+
+@pytest.mark.parametrize("prefix", ["-", "+", "!", "-+"])
+def test_what_stands_before_the_program_stays(prefix: str) -> None:
+    assert f"ExecStart={prefix}{SERVER} -m" in drop_in_over(LookedAt(), f"ExecStart={prefix}{SERVER} -m {MODEL}")
+
+
+def test_a_prefix_that_only_says_how_the_line_is_read_is_obeyed_and_left_out() -> None:
+    text = drop_in_over(LookedAt(), f"ExecStart=-@:{SERVER} llm -m {MODEL} --alias $HOME")
+    assert f"ExecStart=-{SERVER} -m {MODEL} --alias $$HOME" in text
+
+
+def test_a_specifier_that_only_systemd_knows_is_kept_but_not_in_what_is_written_anew() -> None:
+    words = f"ExecStart={SERVER} -m {MODEL} --api-key-file %d/key"
+    assert "--api-key-file %d/key" in drop_in_over(LookedAt(), words)
+    with pytest.raises(Misconfigured, match="--host %H"):
+        drop_in_over(LookedAt(), f"{words} --host %H")
+
+
+def test_an_environment_file_that_may_not_be_read_leaves_the_words_unknown() -> None:
+    class Closed(LookedAt):
+        def read_text(self, path: PurePosixPath | str) -> str:
+            if str(path) == "/etc/secret":
+                raise PermissionError(13, "Permission denied", str(path))
+            return super().read_text(path)
+
+    host = Closed()
+    unit = f"EnvironmentFile=/etc/secret\nExecStart={SERVER} -m {MODEL} --api-key"
+    assert "--api-key ${KEY}" in drop_in_over(host, f"{unit} ${{KEY}}")
+    assert ENGINE.in_force(host, in_unit()).configured_arguments is None
+    drop_in_over(host, f"{unit} plain")
+    assert ENGINE.in_force(host, in_unit()).configured_arguments is not None
+
+
+def test_a_variable_that_systemd_gives_is_not_taken_for_empty() -> None:
+    host = LookedAt()
+    drop_in_over(host, f"ExecStart={SERVER} -m {MODEL} --api-key-file ${{CREDENTIALS_DIRECTORY}}/key")
+    assert ENGINE.in_force(host, in_unit()).user_arguments is None
+
+
+def test_environment_files_by_a_pattern() -> None:
+    host = LookedAt(files={"/etc/llm/b.env": "B=2\n", "/etc/llm/a.env": "A=1\nB=1\n", "/etc/llm/c.txt": "B=3\n"})
+    host.unit(UNIT, f"[Service]\nEnvironmentFile=/etc/llm/*.env\nExecStart={SERVER} -m {MODEL}\n")
+    seen = ENGINE.in_force(host, in_unit())
+    assert seen.environment_files == ("/etc/llm/a.env", "/etc/llm/b.env")
+    assert seen.configured_environment == (("A", "1"), ("B", "2"))
 
 
 def test_the_server_behind_a_script_is_found_in_its_control_group() -> None:

@@ -13,6 +13,7 @@ from llmops.systemd import (
     split_words,
     values,
 )
+from llmops.systemd.syntax import literal, variables_in
 
 UNIT = "llama-server@one.service"
 
@@ -21,6 +22,20 @@ def test_continued_lines_skip_comments_between_them() -> None:
     text = "[Service]\nExecStart=/bin/a \\\n# not part of it\n; nor this\n  --b \\\n  --c\n\nUser=x\n"
     found = [(entry.section, entry.key, split_words(entry.value)) for entry in assignments(text)]
     assert found == [("Service", "ExecStart", ("/bin/a", "--b", "--c")), ("Service", "User", ("x",))]
+
+
+def test_an_escaped_backslash_at_the_end_continues_nothing() -> None:
+    text = "[Service]\nEnvironment=A=x\\\\\nUser=a \\\n b\n"
+    assert [(one.key, one.value) for one in assignments(text)] == [("Environment", "A=x\\\\"), ("User", "a  b")]
+
+
+def test_the_words_of_a_command_as_they_are_written() -> None:
+    said = command('-@/bin/a shown "two words" %i $EXTRA x${ONE}y $$', UNIT, {"EXTRA": "", "ONE": "1"})
+    assert said.written == ("/bin/a", "two words", "%i", "$EXTRA", "x${ONE}y", "$$")
+    assert command(":/bin/a $A", UNIT).written == ("/bin/a", "$$A")
+    assert literal("50% of $A") == "50%% of $$A"
+    assert variables_in("$A") == {"A"}
+    assert variables_in("x${A}$B$${C}${D}") == {"A", "D"}
 
 
 def test_an_empty_value_resets_what_came_before() -> None:
