@@ -22,16 +22,17 @@ from llmops.front import Address, FrontSpec
 from llmops.host import Host, MutableHost
 from llmops.state import read_applied_document
 
-# For a rendered file only: an apply opens no port that nobody named.
-EXAMPLE_LISTEN = "127.0.0.1:8000"
 _READY_SECONDS = 30.0
 _KEY = "front"
 
 
-def spec_of(plan: Plan, in_force: InForce, listen: Address) -> FrontSpec:
-    """The front of a plan before the engine where it listens now, or where it would by default."""
-    url = in_force.url or front.traffic_of(plan.engine).default_url
-    return front.front_spec(plan, front.address_of_url(url), listen)
+def spec_of(plan: Plan, in_force: InForce, listen: Address | None) -> FrontSpec:
+    """The front of a plan before the engine where it listens now, or where it would by default.
+
+    `listen` None is for a front that is only shown.
+    """
+    server = front.address_of_url(in_force.url or front.traffic_of(plan.engine).default_url)
+    return front.front_spec(plan, server, listen or front.example_listen(server))
 
 
 def slots_in_force(engine: Engine, installation: Installation, in_force: InForce) -> int | None:
@@ -90,13 +91,14 @@ def ways_around(host: Host, spec: FrontSpec) -> tuple[str, ...]:
     said = []
     if not spec.listen.is_loopback:
         said.append(
-            f"whoever reaches {spec.listen} may use every function of {spec.engine}: the front asks for no password "
-            "and speaks no TLS"
+            f"whoever reaches {spec.listen} may use {front.traffic_of(spec.engine).powers}: the front asks for no "
+            "password and speaks no TLS"
         )
+    ports = {server.address.port for server in spec.servers}
     open_to = [
         str(found)
         for socket in host.listening_sockets()
-        if socket.port == spec.server.port and not (found := Address(socket.address, socket.port)).is_loopback
+        if socket.port in ports and not (found := Address(socket.address, socket.port)).is_loopback
     ]
     if open_to:
         said.append(f"{spec.engine} itself listens at {', '.join(open_to)}: who connects there goes around the queue")

@@ -15,10 +15,14 @@ from llmops.core.serialization import encode
 
 if TYPE_CHECKING:
     from llmops.actions.apply import Applied
+    from llmops.actions.plan import Planned
     from llmops.cli.session import Session
+    from llmops.cli.settings import Settings
+    from llmops.core.files import RenderedFile
     from llmops.core.plan import Plan
     from llmops.engines.base import Engine
     from llmops.engines.found import InForce, Installation
+    from llmops.engines.inventory import Inventory
     from llmops.front import FrontSpec
     from llmops.host import MutableHost
 
@@ -40,6 +44,24 @@ def require_front(front: str | None, listen: str | None) -> None:
     """Raise UsageError for an address without anything that could listen there."""
     if listen is not None and front is None:
         raise UsageError("--listen is for the front only", hint="add --front haproxy, or leave --listen out")
+
+
+def replica_files(
+    planned: Planned, settings: Settings, inventory: Inventory, listen: str | None, affinity_header: str | None
+) -> tuple[tuple[RenderedFile, ...], tuple[str, ...]]:
+    """The files of several servers and the front before them, and what to beware of."""
+    from llmops.actions import replicas
+    from llmops.front import parse_listen
+
+    spec = replicas.replica_spec(
+        planned.plan,
+        inventory,
+        None if listen is None else parse_listen(listen),
+        queue_requests=settings.value("queue"),
+        affinity_header=affinity_header,
+    )
+    warning = replicas.too_few(planned.plan, len(inventory.machines))
+    return replicas.replica_files(planned, spec, inventory), () if warning is None else (warning,)
 
 
 def apply_front_planned(
@@ -106,8 +128,9 @@ def front_text(spec: FrontSpec, applied: Applied, warnings: tuple[str, ...], *, 
     from llmops.cli.text.layout import caution, sections, wrapped
 
     who = "this machine only" if spec.listen.is_loopback else "other machines too"
+    engines = ", ".join(str(server.address) for server in spec.servers)
     listens = (
-        f"{applied.unit} (HAProxy) listens at {spec.listen}, for {who}; {spec.engine} stays at {spec.server}. "
+        f"{applied.unit} (HAProxy) listens at {spec.listen}, for {who}; {spec.engine} stays at {engines}. "
         f"{spec.slots} are served at once, {spec.queue_requests} may wait {spec.queue_seconds} s, "
         "and one more is refused at once with 503."
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from llmops.core.hardware import Hardware
     from llmops.core.verification import Check, Expectation
     from llmops.engines.found import InForce, Installation, Served
-    from llmops.engines.inventory import Inventory
+    from llmops.engines.inventory import Inventory, Place
     from llmops.host import Host
 
 
@@ -208,6 +208,12 @@ class Engine(Protocol):
         options_file: bool,
     ) -> tuple[RenderedFile, ...] | None:
         """What each machine of one server on several needs, and the order of start; None for one that runs on one."""
+        ...
+
+    def replica_files(
+        self, plan: Plan, installation: Installation, in_force: InForce, place: Place
+    ) -> tuple[RenderedFile, ...]:
+        """What one of several equal servers needs under systemd, listening at this place for its clients alone."""
         ...
 
     def contradictions(

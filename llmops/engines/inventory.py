@@ -1,4 +1,4 @@
-"""The file that names the machines of one server: addresses in order, interfaces and ports, with line and column."""
+"""The file that names machines: those of one server in their order, or equal servers behind a front."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from llmops.configuration import OptionSpec, ValueKind, load_yaml, read_value
 from llmops.core.errors import UnreadableInput, UsageError
 
 EXAMPLE = "hosts: [{address: 10.0.0.1, interface: eth1}, {address: 10.0.0.2, interface: eth1}]"
-_FORM = f"write `{EXAMPLE}`; beside it master-port, port and ray-port may stand"
+_FORM = f"write `{EXAMPLE}`; beside it front, master-port, port and ray-port may stand"
 _PORTS = {
     name: OptionSpec(name, ValueKind.INTEGER, "", minimum=1, maximum=65_535)
     for name in ("port", "master-port", "ray-port")
@@ -33,12 +33,16 @@ class Machine:
 
 @dataclass(frozen=True)
 class Inventory:
-    """The machines in the order of their ranks; the first one answers clients. The ports are the engine's own."""
+    """The machines of one server in the order of their ranks, the first of which answers clients, or of equal servers.
+
+    The ports are the engine's own. `front` is the address of the machine before equal servers: it may be one of them.
+    """
 
     machines: tuple[Machine, ...]
     port: int = 8000
     master_port: int = 29501
     ray_port: int = 6379
+    front: str | None = None
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -46,15 +50,26 @@ class Inventory:
         return tuple(machine.address for machine in self.machines)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where one of several equal servers listens, and the addresses that may connect to it beside its own machine."""
+
+    address: str
+    port: int
+    clients: tuple[str, ...]
+
+
 def read_inventory(text: str, path: str) -> Inventory:
     """Raise UnreadableInput with path, line and column for everything that is not an inventory."""
     document = load_yaml(text, path)
-    places = dict(_items(document, path, (0, 0), (*_PORTS, "hosts")))
+    places = dict(_items(document, path, (0, 0), (*_PORTS, "front", "hosts")))
     if "hosts" not in places:
         raise UnreadableInput(f"{path}:1:1: no hosts are named", hint=_FORM)
-    ports = {name: _port(name, document[name], _at(path, place)) for name, place in places.items() if name != "hosts"}
+    ports = {name: _port(name, document[name], _at(path, place)) for name, place in places.items() if name in _PORTS}
+    machines = _machines(document["hosts"], path, places["hosts"])
     found = Inventory(
-        _machines(document["hosts"], path, places["hosts"]),
+        machines,
+        front=_front(document["front"], _at(path, places["front"]), machines) if "front" in places else None,
         **{name.replace("-", "_"): number for name, number in ports.items()},
     )
     _require_other_ports(found, path, places)
@@ -92,6 +107,15 @@ def _machines(rows: Any, path: str, place: Position) -> tuple[Machine, ...]:
             raise UnreadableInput(f"{at}: IPv4 and IPv6 addresses are mixed", hint="name all machines by one of them")
         found[machine.address] = machine
     return tuple(found.values())
+
+
+def _front(raw: object, at: str, machines: tuple[Machine, ...]) -> str:
+    address = _address(raw, at)
+    if ip_address(address).version != ip_address(machines[0].address).version:
+        raise UnreadableInput(
+            f"{at}: front: IPv4 and IPv6 addresses are mixed", hint="name all machines by one of them"
+        )
+    return address
 
 
 def _machine(row: Any, path: str, where: Position) -> tuple[Machine, str]:

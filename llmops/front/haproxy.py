@@ -8,7 +8,7 @@ from llmops.core.errors import Misconfigured, NotInstalled, TooOld
 from llmops.core.files import RenderedFile
 from llmops.core.version import Version
 from llmops.front.listen import Address
-from llmops.front.spec import FrontSpec
+from llmops.front.spec import FrontServer, FrontSpec
 from llmops.front.traffic import ErrorForm, Traffic, traffic_of
 from llmops.host import Host
 
@@ -74,7 +74,7 @@ def configuration_file(spec: FrontSpec) -> RenderedFile:
         "haproxy/front.cfg.j2",
         engine=spec.engine,
         listen=str(spec.listen),
-        server=str(spec.server),
+        servers=tuple((server_name(spec, number), str(one.address), one.slots) for number, one in _numbered(spec)),
         slots=spec.slots,
         queue_seconds=spec.queue_seconds,
         retry_seconds=spec.retry_seconds,
@@ -83,9 +83,12 @@ def configuration_file(spec: FrontSpec) -> RenderedFile:
         most_connections=_MOST_CONNECTIONS,
         cheap=_cheap(traffic),
         is_full=_full(spec),
+        counts_slots=spec.queue_requests == 0,
+        affinity_header=spec.affinity_header,
+        only_below=traffic.only_below,
         health_path=traffic.health_path,
         host_header=traffic.host_header,
-        errors=tuple(_error(spec, form) for form in traffic.error_forms),
+        errors=tuple(_error(spec, traffic, form) for form in traffic.error_forms),
         status_path=STATUS_PATH,
         status=_status(spec),
         own_addresses=_own_addresses(spec.listen),
@@ -103,7 +106,7 @@ def unit_file(spec: FrontSpec, program: str = PROGRAM) -> RenderedFile:
         configuration=CONFIGURATION_PATH,
         stop_seconds=DRAIN_SECONDS + 30,
         privileged_port=spec.listen.is_privileged,
-        loopback_only=spec.listen.is_loopback and spec.server.is_loopback,
+        peers=_peers(spec),
     )
     return RenderedFile(UNIT_PATH, content)
 
@@ -119,10 +122,26 @@ def checked_configuration(host: Host, program: Program) -> None:
         )
 
 
+def server_name(spec: FrontSpec, number: int) -> str:
+    """What HAProxy calls one of the servers, in its configuration and its log."""
+    return "engine" if len(spec.servers) == 1 else f"engine{number}"
+
+
+def _numbered(spec: FrontSpec) -> tuple[tuple[int, FrontServer], ...]:
+    return tuple(enumerate(spec.servers, 1))
+
+
+def _peers(spec: FrontSpec) -> tuple[str, ...] | None:
+    """The machines that a front on loopback talks to; None where everybody may connect to it."""
+    if not spec.listen.is_loopback:
+        return None
+    return tuple(dict.fromkeys(one.address.host for one in spec.servers if not one.address.is_loopback))
+
+
 def _full(spec: FrontSpec) -> str:
     """When one more would be too many. Where nobody may wait, the queue is always as long as it may be."""
     if spec.queue_requests == 0:
-        return f"be_conn(generation) ge {spec.slots}"
+        return "be_conn(generation),sub(txn.slots) ge 0"
     return f"queue(generation) ge {spec.queue_requests}"
 
 
@@ -131,31 +150,36 @@ def _cheap(traffic: Traffic) -> tuple[str, ...]:
     return tuple(f"{match} {' '.join(paths)}" for match, paths in rows if paths)
 
 
-def _error(spec: FrontSpec, form: ErrorForm) -> dict[str, str]:
-    """The condition of one error form and its three bodies, each as one word of the configuration."""
+def _error(spec: FrontSpec, traffic: Traffic, form: ErrorForm) -> dict[str, str]:
+    """The condition of one error form and its bodies, each as one word of the configuration."""
     busy = "server busy, please try again"
     at_once = f"{spec.slots} {'request is' if spec.slots == 1 else 'requests are'} served at once"
+    ended = "the model server ended" if len(spec.servers) == 1 else "a model server ended"
     messages = {
-        "full": f"{busy}: {at_once} and {spec.queue_requests} may wait",
-        "late": f"{busy}: no slot became free within {spec.queue_seconds} s, or the model server ended",
-        "down": "the model server does not answer, please try again",
+        "full": (503, f"{busy}: {at_once} and {spec.queue_requests} may wait"),
+        "late": (503, f"{busy}: no slot became free within {spec.queue_seconds} s, or {ended}"),
+        "down": (503, "the model server does not answer, please try again"),
+        "closed": (403, f"only requests below {', '.join(traffic.only_below)} pass here"),
     }
-    bodies = {name: _strong_quoted(form.body(message)) for name, message in messages.items()}
+    bodies = {name: _strong_quoted(form.body(status, message)) for name, (status, message) in messages.items()}
     return {"condition": "" if form.below is None else f" if {{ path_beg {form.below} }}", **bodies}
 
 
 def _status(spec: FrontSpec) -> str:
     """A JSON object with the limits in force and what goes on now; parts in %[ ] are HAProxy's own samples."""
+    limits = ",".join(f'"{name}":{value}' for name, value in spec.word.items())
+    engines = ",".join(_server_status(server_name(spec, number), one) for number, one in _numbered(spec))
+    return f'\'{{{limits},"waiting":%[queue(generation)],"engines":[{engines}]}}\''
+
+
+def _server_status(name: str, server: FrontServer) -> str:
     parts = (
-        f'"engine":"{spec.server}"',
-        f'"slots":{spec.slots}',
-        f'"queue":{spec.queue_requests}',
-        f'"patience_seconds":{spec.queue_seconds}',
-        '"serving":%[srv_conn(generation/engine)]',
-        '"waiting":%[queue(generation)]',
-        '"engine_up":%[nbsrv(generation)]',
+        f'"address":"{server.address}"',
+        f'"slots":{server.slots}',
+        f'"serving":%[srv_conn(generation/{name})]',
+        f'"up":%[srv_is_up(generation/{name})]',
     )
-    return f"'{{{','.join(parts)}}}'"
+    return f"{{{','.join(parts)}}}"
 
 
 def _own_addresses(listen: Address) -> tuple[str, ...]:

@@ -27,13 +27,23 @@ def read_word(host: Host, spec: FrontSpec) -> Mapping[str, Any] | None:
 
 
 def serves_as(host: Host, spec: FrontSpec) -> bool:
-    """True once the front that answers has these limits and reaches the engine."""
+    """True once the front that answers has these limits and reaches every server behind it."""
     word = read_word(host, spec)
     return (
         word is not None
         and all(word[name] == value for name, value in spec.word.items())
-        and word.get("engine_up") == 1
+        and _engines(word) == _engines_expected(spec)
     )
+
+
+def _engines(word: Mapping[str, Any]) -> set[tuple[object, ...]]:
+    rows = word.get("engines")
+    found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return {tuple(str(row.get(name)) for name in ("address", "slots", "up")) for row in found}
+
+
+def _engines_expected(spec: FrontSpec) -> set[tuple[object, ...]]:
+    return {(str(one.address), str(one.slots), "1") for one in spec.servers}
 
 
 def front_checks(host: Host, spec: FrontSpec, *, engine_slots: int | None) -> tuple[Check, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmops.core.errors import UsageError
@@ -11,15 +12,31 @@ from llmops.front.listen import Address
 
 
 @dataclass(frozen=True)
+class FrontServer:
+    """One engine behind a front: where it listens, and how many it serves at once."""
+
+    address: Address
+    slots: int
+
+
+@dataclass(frozen=True)
 class FrontSpec:
-    """One front before one engine: `queue_requests` may wait, each at most `patience_seconds`."""
+    """One front before one or several servers: `queue_requests` may wait together, each at most `patience_seconds`.
+
+    `affinity_header` names the conversation in requests: its turns go to one server while that has a slot free.
+    """
 
     engine: str
-    server: Address
+    servers: tuple[FrontServer, ...]
     listen: Address
-    slots: int
     queue_requests: int
     patience_seconds: float
+    affinity_header: str | None = None
+
+    @property
+    def slots(self) -> int:
+        """How many all servers together serve at once."""
+        return sum(server.slots for server in self.servers)
 
     @property
     def queue_seconds(self) -> int:
@@ -37,26 +54,56 @@ class FrontSpec:
     @property
     def word(self) -> dict[str, object]:
         """What a front that runs with these limits says of itself."""
-        return {
-            "engine": str(self.server),
-            "slots": self.slots,
-            "queue": self.queue_requests,
-            "patience_seconds": self.queue_seconds,
-        }
+        return {"slots": self.slots, "queue": self.queue_requests, "patience_seconds": self.queue_seconds}
 
 
 def front_spec(plan: Plan, server: Address, listen: Address) -> FrontSpec:
-    """The front of a plan; raise UsageError where it would listen in the engine's own place."""
-    if listen.port == server.port and (listen.host == server.host or listen.is_everywhere):
-        raise UsageError(
-            f"the engine itself listens at {server}, so the front cannot listen at {listen}",
-            hint=f"choose another port, such as --listen {Address(listen.host, server.port % 65535 + 1)}",
-        )
+    """The front of a plan on the engine's machine; raise UsageError where it would listen in the engine's own place."""
+    require_free_place(listen, (server,))
     return FrontSpec(
         engine=plan.engine,
-        server=server,
+        servers=(FrontServer(server, plan.slots),),
         listen=listen,
-        slots=plan.slots,
         queue_requests=plan.queue_requests,
         patience_seconds=plan.policy.patience_seconds,
     )
+
+
+def front_of_replicas(
+    plan: Plan,
+    servers: Sequence[Address],
+    listen: Address,
+    *,
+    machine: str,
+    queue_requests: int | None = None,
+    affinity_header: str | None = None,
+) -> FrontSpec:
+    """The front of several servers with the same plan, on the machine with this address.
+
+    Where `queue_requests` is not given, as many may wait as all servers together serve within the patience. Raise
+    UsageError where the front would listen in the place of a server that runs beside it.
+    """
+    require_free_place(listen, [server for server in servers if server.host == machine])
+    return FrontSpec(
+        engine=plan.engine,
+        servers=tuple(FrontServer(server, plan.slots) for server in servers),
+        listen=listen,
+        queue_requests=plan.queue_requests * len(servers) if queue_requests is None else queue_requests,
+        patience_seconds=plan.policy.patience_seconds,
+        affinity_header=affinity_header,
+    )
+
+
+def require_free_place(listen: Address, beside: Sequence[Address]) -> None:
+    """Raise UsageError where an engine on the same machine has the port already."""
+    for server in beside:
+        if listen.port == server.port and (listen.host == server.host or listen.is_everywhere):
+            raise UsageError(
+                f"the engine itself listens at {server}, so the front cannot listen at {listen}",
+                hint=f"choose another port, such as --listen {Address(listen.host, server.port % 65535 + 1)}",
+            )
+
+
+def example_listen(server: Address) -> Address:
+    """Where a front that is only shown listens: loopback, beside the engine. An apply opens no port nobody named."""
+    return Address("127.0.0.1", 8001 if server.port == 8000 else 8000)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmops.cli.fronting import require_front
+from llmops.cli import fronting
 from llmops.cli.hosts import changing_host, read_input, reading_host, writing_below
 from llmops.cli.options import common_options, front_options, planning_options
 from llmops.cli.planning import file_documents, planned_data, planned_for
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from llmops.core.files import RenderedFile
     from llmops.engines.inventory import Inventory
 
+_HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 _MOST_INVENTORY_BYTES = 1024 * 1024
 
 
@@ -26,11 +28,20 @@ _MOST_INVENTORY_BYTES = 1024 * 1024
 @click.option("--directory", metavar="DIR", help="Write the files below this directory instead of printing one.")
 @click.option("--options-file", is_flag=True, help="The file that the engine's own --config reads (vLLM: YAML).")
 @click.option("--replan", is_flag=True, help="Compute afresh; do not keep what is in force.")
-@click.option("--inventory", metavar="FILE", help="The machines of one server, with --nodes (vLLM): YAML.")
+@click.option(
+    "--inventory",
+    metavar="FILE",
+    help="Machines, as YAML: of one server, with --nodes (vLLM), or of several equal ones, with --front.",
+)
 @click.option(
     "--distributed-executor-backend",
     type=click.Choice(["mp", "ray"]),
     help="How those machines work together: vLLM's own processes (mp, the default), or a ray cluster.",
+)
+@click.option(
+    "--affinity-header",
+    metavar="NAME",
+    help="With --front and --inventory: requests with the same value of this header go to the same server.",
 )
 @front_options
 @planning_options
@@ -45,6 +56,7 @@ def command(
     replan: bool,
     inventory: str | None,
     distributed_executor_backend: str | None,
+    affinity_header: str | None,
     front: str | None,
     listen: str | None,
     **flags: Any,
@@ -57,19 +69,25 @@ def command(
 
     --inventory writes for each machine of a server on several (vLLM, --nodes) its unit, or with --options-file its
     options, below its address, and START.txt: who is started first, and what must be reachable. Nothing is sent.
+    With --front it is one server on each of them, and one front before all.
     """
-    require_front(front, listen)
+    fronting.require_front(front, listen)
     _require_inventory(inventory, distributed_executor_backend, front)
+    _require_affinity(affinity_header, front, inventory)
     machines = None if inventory is None else _inventory(inventory)
     if options_file and front is not None:
         raise UsageError("--options-file and --front exclude each other", hint="ask for one of them")
     with reading_host(flags["snapshot"]) as host:
         planned, settings = planned_for(host, flags, session, live=flags["snapshot"] is None, replan=replan)
-        if machines is not None:
+        more: tuple[str, ...] = ()
+        if machines is not None and front is not None:
+            files, more = fronting.replica_files(planned, settings, machines, listen, affinity_header)
+        elif machines is not None:
             files = _machine_files(planned, machines, distributed_executor_backend or "mp", options_file=options_file)
         else:
             files = _options_file(planned) if options_file else _files(planned, front, listen)
         data = {**planned_data(planned, settings), "files": file_documents(host, files)}
+        data["warnings"] = [*data["warnings"], *more]
     return _result(session, data, files, directory, front)
 
 
@@ -93,18 +111,30 @@ def _files(planned: Planned, front: str | None, listen: str | None) -> tuple[Ren
     """The engine's files, or the front's: its configuration first."""
     if front is None:
         return planned.engine.files(planned.plan, planned.installation, planned.in_force)
-    from llmops.actions.front import EXAMPLE_LISTEN, spec_of
+    from llmops.actions.front import spec_of
     from llmops.front import configuration_file, parse_listen, unit_file
 
-    spec = spec_of(planned.plan, planned.in_force, parse_listen(listen or EXAMPLE_LISTEN))
+    spec = spec_of(planned.plan, planned.in_force, None if listen is None else parse_listen(listen))
     return (configuration_file(spec), unit_file(spec))
 
 
 def _require_inventory(inventory: str | None, backend: str | None, front: str | None) -> None:
     if inventory is None and backend is not None:
         raise UsageError("--distributed-executor-backend is for several machines", hint="name them: --inventory FILE")
-    if inventory is not None and front is not None:
-        raise UsageError("--inventory and --front exclude each other", hint="ask for one of them")
+    if backend is not None and front is not None:
+        raise UsageError(
+            "--distributed-executor-backend is for one server on several machines", hint="leave it out, or --front"
+        )
+
+
+def _require_affinity(header: str | None, front: str | None, inventory: str | None) -> None:
+    """The name becomes a word of HAProxy's configuration."""
+    if header is None:
+        return
+    if front is None or inventory is None:
+        raise UsageError("--affinity-header is for a front before several servers", hint="add --front and --inventory")
+    if _HEADER.fullmatch(header) is None:
+        raise UsageError(f"{header!r} is no name of a header", hint="such as X-Session-Id")
 
 
 def _inventory(path: str) -> Inventory:
@@ -117,6 +147,11 @@ def _inventory(path: str) -> Inventory:
 def _machine_files(
     planned: Planned, machines: Inventory, backend: str, *, options_file: bool
 ) -> tuple[RenderedFile, ...]:
+    if machines.front is not None:
+        raise UsageError(
+            "the inventory names a machine for a front",
+            hint="add --front haproxy, or take `front` out of the inventory",
+        )
     files = planned.engine.machine_files(
         planned.plan, planned.installation, planned.in_force, machines, backend, options_file=options_file
     )

@@ -29,7 +29,7 @@ _READY = 200
 if TYPE_CHECKING:
     from llmops.core.files import RenderedFile
     from llmops.core.verification import Check, Expectation
-    from llmops.engines.inventory import Inventory
+    from llmops.engines.inventory import Inventory, Place
 
 
 class LlamaServer:
@@ -164,6 +164,14 @@ class LlamaServer:
     ) -> tuple[RenderedFile, ...] | None:
         """None: it runs on one machine."""
         return None
+
+    def replica_files(
+        self, plan: Plan, installation: Installation, in_force: InForce, place: Place
+    ) -> tuple[RenderedFile, ...]:
+        """A complete unit: nothing of a person is kept, since it must hold on every machine."""
+        from llmops.engines.llama_server.replicas import replica_files
+
+        return replica_files(plan, installation, in_force, place)
 
     def contradictions(
         self, host: Host, plan: Plan, installation: Installation, in_force: InForce

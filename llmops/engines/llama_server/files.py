@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from llmops.core.errors import Misconfigured
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
+from llmops.engines.base import Setting
 from llmops.engines.found import InForce, Installation
 from llmops.engines.llama_server.command import CommandLine, build, model_path, setting_words, variables
 from llmops.engines.llama_server.settings import compose, require_usable
@@ -14,19 +15,19 @@ from llmops.engines.unit import HIDDEN_PLACES, drop_in_path
 
 NEW_UNIT = "llama-server.service"
 _UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
-_FOREIGN = frozenset({"docker", "podman", "snap"})
+FOREIGN = frozenset({"docker", "podman", "snap"})
 
 
 def render_files(plan: Plan, installation: Installation, in_force: InForce) -> tuple[RenderedFile, ...]:
     """Raise Misconfigured, TooOld or Unsupported where no file of systemd could make this plan live."""
-    if installation.managed_by in _FOREIGN:
-        raise _foreign(plan, installation)
+    if installation.managed_by in FOREIGN:
+        raise foreign(plan, installation)
     require_usable(installation)
     command = build(plan, installation, in_force)
     _require_reachable(command)
     if installation.unit is not None and not in_force.unit_file_managed:
         return (_drop_in(command, installation.unit),)
-    return (_complete_unit(plan, command, installation.unit or NEW_UNIT),)
+    return (complete_unit(plan, command.words, command.settings, installation.unit or NEW_UNIT),)
 
 
 def _require_reachable(command: CommandLine) -> None:
@@ -56,26 +57,35 @@ def _drop_in(command: CommandLine, unit: str) -> RenderedFile:
     return RenderedFile(drop_in_path(unit), content)
 
 
-def _complete_unit(plan: Plan, command: CommandLine, unit: str) -> RenderedFile:
+def complete_unit(
+    plan: Plan,
+    words: tuple[str, ...],
+    settings: tuple[Setting, ...],
+    unit: str,
+    *,
+    clients: tuple[str, ...] = (),
+) -> RenderedFile:
+    """A whole unit that only this machine reaches, and `clients` by their addresses."""
     from llmops.render import render
 
     paths = plan.model.source_paths or (model_path(plan),)
-    program = str(PurePosixPath(command.words[0]).parent)
+    program = str(PurePosixPath(words[0]).parent)
     shown = (*paths, program) if f"{program}/".startswith(HIDDEN_PLACES) else paths
     content = render(
         "llama-server/unit.service.j2",
-        exec_start=command.words,
-        environment=variables(command.settings),
+        exec_start=words,
+        environment=variables(settings),
         environment_files=(),
         description="llama-server, configured by llmops",
         model_paths=shown,
         gpu=bool(plan.gpu_layers),
+        clients=clients,
         user=None,
     )
     return RenderedFile(str(_UNIT_DIRECTORY / unit), content)
 
 
-def _foreign(plan: Plan, installation: Installation) -> Misconfigured:
+def foreign(plan: Plan, installation: Installation) -> Misconfigured:
     """Containers and snaps have their own configuration: the words to put there, without paths of this machine."""
     words = " ".join(setting_words(compose(plan, installation).settings))
     where = "the snap's own configuration" if installation.managed_by == "snap" else "the command of the container"

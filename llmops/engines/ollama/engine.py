@@ -42,7 +42,7 @@ from llmops.engines.ollama.settings import compose, require_usable
 from llmops.host import Host
 
 if TYPE_CHECKING:
-    from llmops.engines.inventory import Inventory
+    from llmops.engines.inventory import Inventory, Place
 
 
 class Ollama:
@@ -151,6 +151,14 @@ class Ollama:
     ) -> tuple[RenderedFile, ...] | None:
         """None: it runs on one machine."""
         return None
+
+    def replica_files(
+        self, plan: Plan, installation: Installation, in_force: InForce, place: Place
+    ) -> tuple[RenderedFile, ...]:
+        """A drop-in for the unit that its installer makes."""
+        from llmops.engines.ollama.files import replica_files
+
+        return replica_files(plan, installation, place)
 
     def contradictions(
         self, host: Host, plan: Plan, installation: Installation, in_force: InForce

@@ -10,10 +10,12 @@ from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
 from llmops.engines.base import Contradiction, Setting
 from llmops.engines.found import InForce, Installation
+from llmops.engines.inventory import Place
 from llmops.engines.ollama.settings import compose, require_usable
 from llmops.engines.unit import drop_in_path, pairs_of
 from llmops.host import Host
 
+_INSTALLED_UNIT = "ollama.service"
 _OWN_DIRECTORY = "/etc/llmops/"
 _FOREIGN = frozenset({"docker", "podman", "snap"})
 _HOW = {
@@ -35,10 +37,30 @@ def render_files(plan: Plan, installation: Installation, in_force: InForce) -> t
             "no systemd unit starts Ollama, and its own installer makes the unit that belongs to it",
             hint="curl -fsSL https://ollama.com/install.sh | sh; or set by hand: " + said(settings),
         )
+    return (_drop_in(settings, installation.unit),)
+
+
+def replica_files(plan: Plan, installation: Installation, place: Place) -> tuple[RenderedFile, ...]:
+    """One of several equal servers: a drop-in for the unit that Ollama's installer makes on every machine.
+
+    It does not keep other addresses away, which would keep Ollama from its registry too. Raise Misconfigured or TooOld
+    where no drop-in could make this plan live.
+    """
+    settings = compose(plan, installation.version)
+    if installation.managed_by in _FOREIGN:
+        raise _foreign(settings, installation)
+    require_usable(installation)
+    require_registered(plan)
+    address = f"[{place.address}]" if ":" in place.address else place.address
+    listens = Setting("OLLAMA_HOST", f"{address}:{place.port}", environment=True)
+    return (_drop_in((listens, *settings), installation.unit or _INSTALLED_UNIT),)
+
+
+def _drop_in(settings: Sequence[Setting], unit: str) -> RenderedFile:
     from llmops.render import render
 
     content = render("ollama/drop-in.conf.j2", environment=[(one.name, one.value or "") for one in settings])
-    return (RenderedFile(drop_in_path(installation.unit), content),)
+    return RenderedFile(drop_in_path(unit), content)
 
 
 def require_registered(plan: Plan) -> None:

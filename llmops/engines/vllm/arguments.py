@@ -103,8 +103,8 @@ def warnings(plan: Plan, installation: Installation) -> tuple[str, ...]:
         )
     if not QUEUE_FLAG.at(version):
         lines.append(
-            "before 0.29.0 the queue of vLLM has no limit: put a proxy before it that lets"
-            f" {plan.slots + plan.queue_requests} requests through and refuses more"
+            "before 0.29.0 the queue of vLLM has no limit: once the plan is live, put a front before it that lets"
+            f" {plan.queue_requests} wait and refuses more: sudo llmops apply --front haproxy --listen 127.0.0.1:8001"
         )
     if plan.nodes > 1:
         how = "" if NODES_FLAG.at(version) else " --distributed-executor-backend ray, for --nnodes came with 0.11.1:"

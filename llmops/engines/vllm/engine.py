@@ -25,7 +25,7 @@ from llmops.models import read_model
 if TYPE_CHECKING:
     from llmops.core.files import RenderedFile
     from llmops.core.verification import Check, Expectation
-    from llmops.engines.inventory import Inventory
+    from llmops.engines.inventory import Inventory, Place
 
 
 class Vllm:
@@ -156,6 +156,14 @@ class Vllm:
         from llmops.engines.vllm.machines import machine_files
 
         return machine_files(plan, installation, in_force, inventory, backend, options_file=options_file)
+
+    def replica_files(
+        self, plan: Plan, installation: Installation, in_force: InForce, place: Place
+    ) -> tuple[RenderedFile, ...]:
+        """A complete unit: nothing of a person is kept, since it must hold on every machine."""
+        from llmops.engines.vllm.replicas import replica_files
+
+        return replica_files(plan, installation, in_force, place)
 
     def contradictions(
         self, host: Host, plan: Plan, installation: Installation, in_force: InForce

@@ -90,8 +90,12 @@ def complete_unit(
     *,
     network: Mapping[str, str] | None = None,
     peers: tuple[str, ...] = (),
+    clients: tuple[str, ...] = (),
 ) -> RenderedFile:
-    """A whole unit; `network` says how parts on several machines find each other, whose addresses `peers` are."""
+    """A whole unit; `network` says how parts on several machines find each other, whose addresses `peers` are.
+
+    `clients` are the addresses that alone may connect where it does not listen on loopback; empty: everybody may.
+    """
     from llmops.render import render
 
     host = next((setting.value for setting in command.settings if setting.name == "--host"), DEFAULT_HOST)
@@ -105,6 +109,7 @@ def complete_unit(
         gpu=plan.gpu_layers is not None,
         loopback=host in _LOOPBACK,
         peers=peers,
+        clients=clients,
         stop_seconds=STOP_SECONDS,
     )
     return RenderedFile(str(_UNIT_DIRECTORY / unit), content)

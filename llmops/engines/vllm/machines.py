@@ -54,7 +54,7 @@ def machine_files(
     if options_file:
         files = [_yaml(settings) for settings in lines]
     else:
-        _require_unit(installation, in_force)
+        require_own_unit(installation, in_force)
         commands = [_command(plan, (*program, *setting_words(one)), one, inventory) for one in lines]
         files = [
             complete_unit(plan, command, NEW_UNIT, in_force, network=network(machine), peers=inventory.addresses)
@@ -78,8 +78,8 @@ def _require_machines(plan: Plan, inventory: Inventory) -> None:
         )
 
 
-def _require_unit(installation: Installation, in_force: InForce) -> None:
-    """A unit of somebody else has words that the other machines' units would not get."""
+def require_own_unit(installation: Installation, in_force: InForce) -> None:
+    """Raise Misconfigured for a unit of somebody else, with words that the other machines' units would not get."""
     require_usable(installation)
     if installation.detail is not None and installation.managed_by in ("docker", "podman"):
         raise Misconfigured(
@@ -102,7 +102,7 @@ def _settings(plan: Plan, installation: Installation, inventory: Inventory, rank
     )
     require_flags(place, installation)
     listens = _listens(inventory) if rank == 0 else (Setting("--headless", None),)
-    return (_model(plan, installation), *listens, *planned_settings(plan, installation), *place)
+    return (model_setting(plan, installation), *listens, *planned_settings(plan, installation), *place)
 
 
 def _ray_settings(plan: Plan, installation: Installation, inventory: Inventory) -> tuple[Setting, ...]:
@@ -110,10 +110,11 @@ def _ray_settings(plan: Plan, installation: Installation, inventory: Inventory) 
     single = planned_settings(replace(plan, nodes=1), installation)
     ray = Setting("--distributed-executor-backend", "ray")
     require_flags((ray,), installation)
-    return (_model(plan, installation), *_listens(inventory), *single, ray)
+    return (model_setting(plan, installation), *_listens(inventory), *single, ray)
 
 
-def _model(plan: Plan, installation: Installation) -> Setting:
+def model_setting(plan: Plan, installation: Installation) -> Setting:
+    """The word for the model, as this program takes it."""
     is_module = serve_words(installation.command)[-1] == MODULE
     return Setting("--model", plan.model.reference) if is_module else Setting(plan.model.reference, None)
 

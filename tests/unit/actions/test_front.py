@@ -35,14 +35,14 @@ from llmops.core.errors import (
 from llmops.core.files import Change
 from llmops.core.verification import CheckStatus
 from llmops.engines.found import InForce
-from llmops.front import CONFIGURATION_PATH, UNIT, UNIT_PATH, Address, FrontSpec
+from llmops.front import CONFIGURATION_PATH, UNIT, UNIT_PATH, Address, FrontServer, FrontSpec
 from llmops.host import Completed, ListeningSocket, ProcessInfo, Response
 from tests.unit.actions.serving_machine import INTERPRETER, PROGRAM, ServingMachine, a_plan
 from tests.unit.actions.serving_machine import UNIT as ENGINE_UNIT
 from tests.unit.actions.serving_machine import machine as serving_machine
 from tests.unit.fake_machine import FakeFile, Killed
 
-SPEC = FrontSpec("llama-server", Address("127.0.0.1", 8080), Address("127.0.0.1", 8000), 4, 3, 60.0)
+SPEC = FrontSpec("llama-server", (FrontServer(Address("127.0.0.1", 8080), 4),), Address("127.0.0.1", 8000), 3, 60.0)
 OPTIONS = FrontOptions(executable=(INTERPRETER, "-m", "llmops"))
 ENGINE_PID, FRONT_PID = 100, 200
 
@@ -107,7 +107,8 @@ class FrontMachine(ServingMachine):
         said = re.search(r"status 200 .*lf-string '(.*)' if", self.taken or "")
         assert said is not None
         up = "1" if self.engine_serves else "0"
-        return Response(200, re.sub(r"%\[nbsrv\(\w+\)\]", up, said.group(1)).replace("%[", '"').replace("]", '"'))
+        seen = re.sub(r"%\[srv_is_up\([\w/]+\)\]", up, said.group(1))
+        return Response(200, re.sub(r"%\[[^]]+\]", "0", seen))
 
     def world(self) -> tuple[object, ...]:
         return (*super().world(), self.taken if UNIT in self.running else None)
@@ -283,8 +284,8 @@ def test_a_front_needs_an_engine_that_runs_as_planned() -> None:
 
 def test_a_front_stands_where_the_engine_listens_or_would() -> None:
     plan, listen = a_plan(slots=4), Address("127.0.0.1", 8000)
-    assert spec_of(plan, InForce(url="http://127.0.0.1:9999"), listen).server == Address("127.0.0.1", 9999)
-    assert spec_of(plan, InForce(), listen).server == Address("127.0.0.1", 8080)
+    assert spec_of(plan, InForce(url="http://127.0.0.1:9999"), listen).servers[0].address == Address("127.0.0.1", 9999)
+    assert spec_of(plan, InForce(), listen).servers[0].address == Address("127.0.0.1", 8080)
 
 
 def test_ways_around_the_queue_and_open_doors_are_said() -> None:

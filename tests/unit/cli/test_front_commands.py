@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from llmops.actions.apply import Applied
 from llmops.cli.fronting import front_text
-from llmops.front import Address, FrontSpec
+from llmops.front import Address, FrontServer, FrontSpec
 from tests.unit.cli.conftest import Run
 from tests.unit.cli.machine import Machine
 
@@ -66,13 +67,13 @@ def test_a_front_before_nothing_is_refused(run: Run, machine: Machine, model: st
 
 
 def test_the_result_says_who_listens_where() -> None:
-    spec = FrontSpec("ollama", Address("127.0.0.1", 11434), Address("127.0.0.1", 8000), 4, 9, 60.0)
+    spec = FrontSpec("ollama", (FrontServer(Address("127.0.0.1", 11434), 4),), Address("127.0.0.1", 8000), 9, 60.0)
     applied = Applied(changed=True, unit="llmops-front.service", checkpoint=3)
     text = " ".join(front_text(spec, applied, (), verbose=False).split())
     assert "listens at 127.0.0.1:8000, for this machine only; ollama stays at 127.0.0.1:11434" in text
     assert "4 are served at once, 9 may wait 60 s" in text
     assert "llmops rollback" in text
-    opened = FrontSpec("ollama", spec.server, Address("0.0.0.0", 8000), 4, 9, 60.0)
+    opened = replace(spec, listen=Address("0.0.0.0", 8000))
     text = front_text(opened, applied, ("no password",), verbose=False)
     assert "for other machines too" in " ".join(text.split())
     assert "no password" in text

@@ -273,6 +273,63 @@ def test_each_machine_gets_its_directory_and_the_order_stands_beside_them(run: R
     assert "ray start --block --address=10.0.0.1:6379" in files("--distributed-executor-backend", "ray")["/START.txt"]
 
 
+REPLICAS = ("render", *CARD, "--front", "haproxy")
+
+
+def test_several_servers_and_the_front_before_them_are_written_together(
+    run: Run, directory: str, tmp_path: Path
+) -> None:
+    inventory = tmp_path / "replicas.yaml"
+    inventory.write_text(f"front: 10.0.0.1\n{HOSTS}")
+    words = (*REPLICAS, "--model", directory, "--users", "400", "--slots", "4", "--inventory", str(inventory))
+    ran = run(*words, "--directory", "/made", "--output", "json")
+    assert ran.exit_code == 0, ran.stderr
+    files = {row["path"]: row["after"] for row in ran.envelope["data"]["files"]}
+    assert list(files) == [
+        "/10.0.0.1/etc/llmops/front.cfg",
+        "/10.0.0.1/etc/systemd/system/llmops-front.service",
+        "/START.txt",
+        "/10.0.0.1/etc/systemd/system/vllm.service",
+        "/10.0.0.2/etc/systemd/system/vllm.service",
+    ]
+    front = files["/10.0.0.1/etc/llmops/front.cfg"]
+    assert "    bind 127.0.0.1:8000\n" in front
+    assert "    server engine2 10.0.0.2:9000 maxconn 4 check" in front
+    assert run(*words).stdout == front
+    assert "--host 10.0.0.2" in files["/10.0.0.2/etc/systemd/system/vllm.service"]
+    assert "the units let in no other machine" in files["/START.txt"]
+    one, two = (files[f"/10.0.0.{number}/etc/systemd/system/vllm.service"].splitlines() for number in (1, 2))
+    assert [left for left, right in zip(one, two, strict=False) if left != right][:1] == ["    --host 10.0.0.1 \\"]
+
+
+@pytest.mark.parametrize(
+    ("words", "front", "said"),
+    [
+        ((), "", "names no machine for the front"),
+        (("--nodes", "2", "--ram", "64GiB"), "front: 10.0.0.9\n", "is not several servers"),
+        (("--distributed-executor-backend", "mp"), "front: 10.0.0.9\n", "for one server on several machines"),
+        (("--listen", "10.0.0.1:9000"), "front: 10.0.0.1\n", "itself listens"),
+        (("--affinity-header", "X Y"), "front: 10.0.0.9\n", "no name of a header"),
+    ],
+)
+def test_what_makes_no_front_before_several_servers(
+    run: Run, directory: str, tmp_path: Path, words: tuple[str, ...], front: str, said: str
+) -> None:
+    inventory = tmp_path / "replicas.yaml"
+    inventory.write_text(f"{front}{HOSTS}")
+    ran = run(*REPLICAS, "--model", directory, "--inventory", str(inventory), *words)
+    assert ran.exit_code == 2, ran.stderr
+    assert said in " ".join(ran.stderr.split())
+
+
+def test_a_machine_for_a_front_is_not_overlooked(run: Run, directory: str, tmp_path: Path) -> None:
+    inventory = tmp_path / "replicas.yaml"
+    inventory.write_text(f"front: 10.0.0.9\n{HOSTS}")
+    ran = run("render", *CARD, *TWO, "--model", directory, "--inventory", str(inventory))
+    assert ran.exit_code == 2
+    assert "names a machine for a front" in ran.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
@@ -281,7 +338,7 @@ def test_each_machine_gets_its_directory_and_the_order_stands_beside_them(run: R
         (("--nodes", "2", "--tensor-parallel", "3"), 2, "cannot be divided"),
         (("--nodes", "2", "--tensor-parallel", "1", "--pipeline-parallel", "1"), 2, "are 2 cards, and"),
         (("--nodes", "2", "--engine-version", "0.11.0"), 7, "no --nnodes"),
-        (("--nodes", "2", "--front", "haproxy"), 2, "exclude each other"),
+        (("--nodes", "2", "--front", "haproxy"), 2, "names no machine for the front"),
         (("--nodes", "2"), 2, "3 files would be printed"),
     ],
 )

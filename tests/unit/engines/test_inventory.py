@@ -13,6 +13,13 @@ def test_the_example_is_an_inventory() -> None:
     assert read_inventory(EXAMPLE, "f") == Inventory(machines, 8000, 29501, 6379)
 
 
+def test_the_machine_of_the_front_may_be_one_of_the_hosts() -> None:
+    assert (
+        read_inventory("front: 10.0.0.1\nhosts: [{address: 10.0.0.1}, {address: 10.0.0.2}]\n", "f").front == "10.0.0.1"
+    )
+    assert read_inventory(EXAMPLE, "f").front is None
+
+
 def test_ports_and_the_order_of_machines_are_as_written() -> None:
     text = "port: 9000\nmaster-port: 7\nray-port: 8\nhosts:\n  - address: fd00::2\n  - address: 'fd00::1'\n"
     found = read_inventory(text, "f")
@@ -43,6 +50,9 @@ TWO = "hosts:\n- address: 10.0.0.1\n- "
         (f"{TWO}address: fd00::1\n", "f:3:3: IPv4 and IPv6 addresses are mixed"),
         (f"{TWO}address: 10.0.0.2\n  interface: eth0,eth1\n", "f:4:3: 'eth0,eth1' is not the name"),
         (f"{TWO}address: 10.0.0.2\n  interface: 3\n", "f:4:3: 3 is not the name"),
+        ("front: [10.0.0.9]\nhosts: [{address: 10.0.0.1}]\n", "f:1:1: .* is not an IP address"),
+        ("front: 0.0.0.0\nhosts: [{address: 10.0.0.1}]\n", "f:1:1: other machines cannot reach"),
+        ("front: fd00::9\nhosts: [{address: 10.0.0.1}]\n", "f:1:1: front: IPv4 and IPv6"),
         ("master_port: 1\n", "f:1:1: unknown key 'master_port'"),
         ("port: 0\nhosts: []\n", "f:1:1: port: 0 is too small"),
         ("port: 70000\nhosts: []\n", "f:1:1: port: 70000 is too large"),

@@ -10,14 +10,16 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from llmops.core.errors import Misconfigured, NotInstalled, TooOld, Unsupported, UsageError
-from llmops.front import Address, FrontSpec, configuration_file, front_spec, require_program, unit_file
+from llmops.front import Address, FrontServer, FrontSpec, configuration_file, front_spec, require_program, unit_file
 from llmops.front.haproxy import checked_configuration
 from llmops.host import Completed
 from tests.unit.actions.serving_machine import a_plan
 from tests.unit.fake_machine import FakeFile, FakeMachine
 
-SPEC = FrontSpec("llama-server", Address("127.0.0.1", 8080), Address("127.0.0.1", 8000), 2, 3, 60.0)
-OLLAMA = replace(SPEC, engine="ollama", server=Address("127.0.0.1", 11434))
+SPEC = FrontSpec("llama-server", (FrontServer(Address("127.0.0.1", 8080), 2),), Address("127.0.0.1", 8000), 3, 60.0)
+OLLAMA = replace(SPEC, engine="ollama", servers=(FrontServer(Address("127.0.0.1", 11434), 2),))
+
+VLLM = replace(SPEC, engine="vllm", servers=(FrontServer(Address("127.0.0.1", 8000), 2),))
 
 
 def lines(spec: FrontSpec) -> list[str]:
@@ -39,7 +41,7 @@ def test_slots_queue_and_patience_become_limits() -> None:
 
 def test_where_nobody_may_wait_the_slots_alone_decide() -> None:
     (refusal,) = starting(replace(SPEC, queue_requests=0), "http-request return status 503")
-    assert refusal.endswith("{ be_conn(generation) ge 2 }")
+    assert refusal.endswith("{ be_conn(generation),sub(txn.slots) ge 0 }")
 
 
 @pytest.mark.parametrize(
@@ -64,6 +66,31 @@ def test_errors_have_the_form_of_the_engine(name: str) -> None:
     assert compatible["error"]["message"] == native["error"]  # type: ignore[index]
 
 
+def test_vllm_s_errors_have_the_form_of_each_of_its_interfaces() -> None:
+    general, messages = bodies(VLLM, "full")
+    assert general["error"]["code"] == 503  # type: ignore[index]
+    assert general["error"]["type"] == "Service Unavailable"  # type: ignore[index]
+    assert messages["type"] == "error"
+    assert messages["error"]["message"] == general["error"]["message"]  # type: ignore[index]
+    assert [line.split("' ")[-1] for line in starting(VLLM, "http-request set-var-fmt(txn.full)")][1] == (
+        "if { path_beg /v1/messages }"
+    )
+
+
+def test_of_vllm_only_what_its_key_guards_passes() -> None:
+    (closed,) = starting(VLLM, "http-request return status 403")
+    assert closed.endswith("unless { path_beg /v1/ } or { path /health }")
+    assert "only requests below /v1/ pass here" in bodies(VLLM, "closed")[0]["error"]["message"]  # type: ignore[index]
+    for other in (SPEC, OLLAMA):
+        assert starting(other, "http-request return status 403") == []
+        assert bodies(other, "closed") == []
+
+
+def test_what_becomes_a_websocket_takes_a_slot() -> None:
+    counted = starting(VLLM, "http-request set-var(txn.generation)")
+    assert counted[1].endswith("if { req.hdr(Upgrade) -i websocket }")
+
+
 def test_only_an_engine_that_checks_the_host_gets_another_one() -> None:
     assert starting(SPEC, "http-request set-header") == []
     assert starting(OLLAMA, "http-request set-header") == ["http-request set-header Host localhost"]
@@ -82,8 +109,8 @@ def test_the_status_is_for_this_machine_only() -> None:
 
 
 def test_an_engine_with_another_interface_gets_no_front() -> None:
-    with pytest.raises(Unsupported, match="vllm"):
-        configuration_file(replace(SPEC, engine="vllm"))
+    with pytest.raises(Unsupported, match="another"):
+        configuration_file(replace(SPEC, engine="another"))
 
 
 def test_the_unit_has_only_the_rights_that_it_needs() -> None:
@@ -95,7 +122,9 @@ def test_the_unit_has_only_the_rights_that_it_needs() -> None:
     assert "PrivateUsers=" not in low
     assert "IPAddressDeny" not in low
     assert "ExecStart=/opt/haproxy -Ws -f /etc/llmops/front.cfg" in low
-    assert unit_file(replace(SPEC, slots=9, queue_requests=9)).content == usual, "new limits need no new unit"
+    assert (
+        unit_file(replace(SPEC, servers=(FrontServer(SPEC.servers[0].address, 9),), queue_requests=9)).content == usual
+    ), "new limits need no new unit"
 
 
 def test_a_front_takes_its_limits_from_the_plan() -> None:
