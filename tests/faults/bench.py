@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tests.faults.subjects import DRIVER, Engine, Subject
-from tests.systemd.machine import Machine, Ran, wait_for
+from tests.systemd.machine import SERVING_SECONDS, Machine, Ran, wait_for
 from tests.systemd.observe import JOURNAL, STATE, files_of
 
 PYTHON = "/opt/llmops/bin/python3"
 RECORD = "/run/llmops-steps"
 BEGINNING = "/srv/beginning"
-SERVING_SECONDS = 60.0
 # What systemd itself writes there while it boots.
 NOT_OURS = frozenset({"/etc/machine-id", "/etc/.updated", "/etc/hostname", "/etc/resolv.conf"})
 _KEEP = """
@@ -75,14 +73,11 @@ class Bench:
 
     def inside(self, script: str) -> str:
         """What a shell script prints inside; it must succeed."""
-        words = ["nsenter", f"--target={self.machine.leader}", "--all", "--wd=/", "/bin/sh", "-c", script]
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120)
-        assert done.returncode == 0, (script, done.stdout, done.stderr)
-        return done.stdout
+        return self.machine.inside(script)
 
     def serves(self) -> bool:
         """Whether the engine answers, and what stands before it."""
-        ask = f"import urllib.request as u; u.urlopen({self.engine.url!r}, timeout=5)"
+        ask = f"import urllib.request as u; u.urlopen({self.engine.url!r}, timeout=30)"
         try:
             self.inside(f"/usr/bin/python3 -SE -c {shlex.quote(ask)} 2>&1")
             self.inside(self.engine.settled)

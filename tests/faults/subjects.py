@@ -99,14 +99,36 @@ LISTEN = "127.0.0.1:8000"
 # The limits that the HAProxy which really answers says of itself; nothing where none answers.
 _WORD = f"""
 import json, urllib.request
-with urllib.request.urlopen("http://{LISTEN}/llmops/front", timeout=5) as answer:
+with urllib.request.urlopen("http://{LISTEN}/llmops/front", timeout=30) as answer:
     word = json.load(answer)
 print(json.dumps([word[name] for name in ("engine", "slots", "queue", "patience_seconds")]))
 """
-# HAProxy hands over to a new process a moment after systemd has told it to.
+# HAProxy hands over to a new process a moment after systemd has told it to: until then its first process works or has
+# the signal before it, or there are two that serve.
+_AT_REST = """
+import glob, sys, time
+
+def at_rest():
+    found = []
+    for path in glob.glob("/proc/[0-9]*/status"):
+        try:
+            with open(path) as status:
+                found.append(dict(line.rstrip().split(":\\t", 1) for line in status if ":\\t" in line))
+        except OSError:
+            continue
+    ours = [row for row in found if row["Name"] == "haproxy"]
+    signals = [int(row[name], 16) for row in ours for name in ("SigPnd", "ShdPnd")]
+    return len(ours) in (0, 2) and not any(signals) and all(row["State"].startswith("S") for row in ours)
+
+for _ in range(4):
+    if not at_rest():
+        sys.exit(1)
+    time.sleep(0.1)
+"""
 _SETTLED = f"""
-state=$(systemctl show {FRONT_UNIT} --property=ActiveState --value); sleep 0.3
+state=$(systemctl show {FRONT_UNIT} --property=ActiveState --value)
 case $state in active|inactive|failed) ;; *) exit 1 ;; esac
+/usr/bin/python3 -SE -c {shlex.quote(_AT_REST)}
 test $state != active || /usr/bin/python3 -SE -c {shlex.quote(_WORD)}
 """
 _RESTART = f"""

@@ -7,7 +7,7 @@ import pytest
 from tests.faults.bench import Bench
 from tests.faults.conftest import NewBench
 from tests.faults.subjects import FIRST, INSTANT, INSTANT_SERVER, UNIT, UNIT_PATH, tune
-from tests.systemd.machine import wait_for
+from tests.systemd.machine import SERVING_SECONDS, wait_for
 from tests.systemd.observe import DROP_IN
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
@@ -38,7 +38,12 @@ def test_a_second_apply_is_refused_while_one_works(bench: Bench) -> None:
     verifying = whole.steps.index("send a test request")
     words = bench.words(FIRST.command, at=verifying, shell=waiting)
     with bench.machine.running(*words, unit="first-apply") as end:
-        wait_for(lambda: "yes" in bench.inside("test -e /run/waiting && echo yes; true"), 60, "the first", lambda: "")
+        wait_for(
+            lambda: "yes" in bench.inside("test -e /run/waiting && echo yes; true"),
+            SERVING_SECONDS,
+            "the first",
+            lambda: "",
+        )
         second = bench.machine.llmops(*FIRST.command)
         rollback = bench.machine.llmops("rollback")
         bench.inside("rm /run/waiting")

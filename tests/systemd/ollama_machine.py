@@ -51,7 +51,7 @@ def ollama_layer(base: Path, model: Path, directory: Path) -> Path:
 def serving(machine: Machine) -> bool:
     """Whether Ollama answers."""
     address = f"http://127.0.0.1:{PORT}/api/version"
-    script = "import sys,urllib.request as u; u.urlopen(sys.argv[1],timeout=20)"
+    script = "import sys,urllib.request as u; u.urlopen(sys.argv[1],timeout=60)"
     return machine.run("python3", "-c", script, address).exit_code == 0
 
 

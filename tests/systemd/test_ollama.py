@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.systemd.machine import MODEL_DIRECTORY, Machine, Ran, new_name, wait_for
+from tests.systemd.machine import MODEL_DIRECTORY, SERVING_SECONDS, Machine, Ran, new_name, wait_for
 from tests.systemd.observe import configuration, times_of
 from tests.systemd.ollama_machine import (
     DROP_IN,
@@ -69,7 +69,7 @@ def new_ollama(ollama_layers: Sequence[Path], engine: Path, model: Path) -> Iter
 
 
 def wait_until_serving(machine: Machine) -> None:
-    wait_for(lambda: serving(machine), 60, "Ollama to serve", lambda: machine.log(UNIT))
+    wait_for(lambda: serving(machine), SERVING_SECONDS, "Ollama to serve", lambda: machine.log(UNIT))
 
 
 def start(machine: Machine) -> str:

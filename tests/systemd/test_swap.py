@@ -31,7 +31,9 @@ def swap_file() -> Iterator[None]:
     path.chmod(0o600)
     try:
         run("mkswap", path)
-        run("swapon", path)
+        refused = subprocess.run(["swapon", str(path)], capture_output=True, text=True, check=False).stderr.strip()
+        if refused:
+            pytest.skip(f"this machine takes no swap file: {refused}")
         yield
     finally:
         subprocess.run(["swapoff", str(path)], check=False)
@@ -71,7 +73,7 @@ def swapped_pages() -> dict[str, int]:
 
 
 def verdict(machine: Machine) -> dict[str, str]:
-    answer = machine.llmops("verify", timeout_seconds=600)
+    answer = machine.llmops("verify", timeout_seconds=1500)
     assert answer.exit_code in (0, 3), answer
     return {check["name"]: check["status"] for check in answer.envelope["data"]["checks"]}
 
