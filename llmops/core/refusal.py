@@ -30,10 +30,17 @@ def does_not_fit(problem: Problem, shape: Shape) -> DoesNotFit:
     said = f"; {problem.engine} by itself would leave layers to the processor, and be slower" if spills else ""
     return DoesNotFit(
         f"{problem.model.reference} with {smallest.slots} {plural} of {smallest.context_tokens_per_slot} tokens needs"
-        f" {format_bytes(worst.required_bytes)} on {worst.device}, which has {format_bytes(worst.available_bytes)}"
-        + said,
+        f" {_what_is_there(smallest, worst)}" + said,
         hint="; or ".join(_remedies(problem, smallest, budgets)),
     )
+
+
+def _what_is_there(shape: Shape, worst: MemoryBudget) -> str:
+    """What is needed and what is there: of a pool whose size is given, cache, else memory of the device."""
+    given, needed = shape.kv_memory_bytes, worst.needed_cache_bytes
+    if given is not None and needed is not None and worst.free_bytes >= 0:
+        return f"{format_bytes(needed)} of cache on {worst.device}, and {format_bytes(given)} of it are given"
+    return f"{format_bytes(worst.required_bytes)} on {worst.device}, which has {format_bytes(worst.available_bytes)}"
 
 
 def _most_compact(problem: Problem, shape: Shape) -> Shape:
@@ -67,9 +74,12 @@ def _remedies(problem: Problem, smallest: Shape, budgets: tuple[MemoryBudget, ..
 
 def _more_for_the_pool(problem: Problem, smallest: Shape, budgets: tuple[MemoryBudget, ...]) -> Iterator[str]:
     """More of each card, more cards, or smaller weights: a pool of pages gets what is left of a share."""
-    short = max(short_by_bytes((budget,), problem.policy.safety_factor) for budget in budgets)
-    if smallest.kv_memory_bytes is not None:
-        yield f"--kv-memory {math.ceil((smallest.kv_memory_bytes + short) / MIB)}MiB fits"
+    safety = problem.policy.safety_factor
+    worst = max(budgets, key=lambda budget: short_by_bytes((budget,), safety))
+    short = short_by_bytes((worst,), safety)
+    if smallest.kv_memory_bytes is not None and worst.free_bytes >= 0:
+        # Of a pool too small for one request the budget shows what that needs, not what is given.
+        yield f"--kv-memory {math.ceil((worst.cache_bytes + short) / MIB)}MiB fits"
         return
     share = _larger_share(problem, smallest)
     if share is not None:
@@ -171,6 +181,8 @@ def _smaller_requests(problem: Problem, smallest: Shape) -> Iterator[str]:
     longest = longest_fitting_context(smallest, problem.model.context_tokens_trained, problem.memory, safety)
     if longest >= problem.workload.prompt_tokens + problem.workload.reply_tokens:
         yield f"--context {longest} fits with {smallest.slots} slot{'' if smallest.slots == 1 else 's'}"
+    elif longest and smallest.slots == 1:
+        yield f"requests of at most {longest} tokens fit: smaller --prompt-tokens and --reply-tokens"
 
 
 def _leaves_no_room(card: MemoryBudget) -> bool:

@@ -10,11 +10,14 @@ import pytest
 from llmops.core.errors import DoesNotFit
 from llmops.core.hardware import Gpu, Hardware
 from llmops.core.model import ModelSpec
+from llmops.core.overrides import GIVEN
 from llmops.core.plan import Fixed, Plan
 from llmops.core.problem import Problem
 from llmops.core.sizing import size
-from llmops.core.units import format_bytes, parse_bytes
+from llmops.core.units import MIB, format_bytes, parse_bytes
+from llmops.core.version import Version
 from llmops.core.workload import DEFAULTS, Workload, WorkloadKind
+from llmops.engines import engine_named
 from llmops.engines.llama_server.memory import memory_model
 from tests.unit.core.example_models import GIB, cpu_host, eight_billion_16_bit, one_card, problem
 
@@ -177,3 +180,37 @@ def test_the_examples_are_about_the_whole_load() -> None:
     loads: set[Workload] = {asked.workload for asked in REFUSED}
     assert loads == {CHAT, AGENT}
     assert {asked.model.reference for asked in REFUSED} == {eight_billion_16_bit().reference}
+
+
+class TestAPoolThatIsGiven:
+    """vLLM's --kv-memory: what is short is cache, whatever the device has."""
+
+    MODEL = replace(eight_billion_16_bit(), data_type="bfloat16", format="safetensors")
+    ONE_REQUEST = Fixed(slots=1, context_tokens=8_192)
+
+    def asked(self, pool_mebibytes: int) -> Problem:
+        hardware = replace(cpu_host(64 * GIB, cores=16, bandwidth=10**11), gpu_detail=GIVEN)
+        fixed, engine = replace(self.ONE_REQUEST, kv_memory_bytes=pool_mebibytes * MIB), engine_named("vllm")
+        version = Version.parse("0.32.0")
+        return replace(
+            problem(hardware, fixed=fixed),
+            engine="vllm",
+            model=self.MODEL,
+            memory=engine.memory_model(hardware, self.MODEL, version),
+            choices=engine.choices(hardware, self.MODEL, version, fixed),
+        )
+
+    @pytest.mark.parametrize("pool_mebibytes", [64, 1_000])
+    def test_too_little_for_one_request_says_what_it_needs_and_the_longest_that_fits(self, pool_mebibytes: int) -> None:
+        with pytest.raises(DoesNotFit) as refused:
+            size(self.asked(pool_mebibytes))
+        # 65 blocks of 128 tokens and 144 KiB for each token.
+        assert f"needs 1.14 GiB of cache on host, and {format_bytes(pool_mebibytes * MIB)} of it are given" in str(
+            refused.value
+        )
+        hint = refused.value.hint or ""
+        assert "tokens fit" in hint or re.search(r"--context \d+ fits", hint)
+        enough = int(re.search(r"--kv-memory (\d+)MiB fits", hint)[1])  # type: ignore[index]
+        assert size(self.asked(enough)).slots == 1
+        with pytest.raises(DoesNotFit):
+            size(self.asked(enough - 1))
