@@ -156,6 +156,8 @@ def _as_fixed(plan: Plan) -> Fixed:
         kv_memory_bytes=plan.kv_memory_bytes,
         tensor_parallel=plan.tensor_parallel,
         pipeline_parallel=plan.pipeline_parallel,
+        data_parallel=plan.data_parallel,
+        expert_parallel=plan.expert_parallel,
         nodes=plan.nodes,
         prefix_caching=plan.prefix_caching,
         enforce_eager=plan.enforce_eager,

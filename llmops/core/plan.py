@@ -55,6 +55,8 @@ class Fixed:
     kv_memory_bytes: int | None = None
     tensor_parallel: int | None = None
     pipeline_parallel: int | None = None
+    data_parallel: int | None = None
+    expert_parallel: bool | None = None
     nodes: int | None = None
     prefix_caching: bool | None = None
     enforce_eager: bool = False
@@ -69,7 +71,9 @@ class Shape:
 
     `gpu_layers` None means that no card is used; the model's layers + 1 puts everything on the cards. The values from
     `gpu_memory_utilization` on are vLLM's: there `context_tokens_per_slot` is the longest request, `slots` the most
-    that run at once and `batch_tokens` the tokens of one step; `kv_memory_bytes` is the cache of one card.
+    that run at once and `batch_tokens` the tokens of one step; `kv_memory_bytes` is the cache of one card. Each of
+    `data_parallel` parts holds the whole model but for its experts and has its even share of the slots;
+    `layer_partition` are the layers of each pipeline stage where they are not shared out evenly.
     `cpu_expert_layers`: so many layers, the first ones, keep their experts on the host though they run on a card;
     `tensor_split`: the shares of the cards in the layers, by their free memory where empty.
     """
@@ -94,9 +98,22 @@ class Shape:
     kv_memory_bytes: int | None = None
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
+    data_parallel: int = 1
+    expert_parallel: bool = False
+    layer_partition: tuple[int, ...] = ()
     nodes: int = 1
     prefix_caching: bool | None = None
     enforce_eager: bool = False
+
+    @property
+    def cards(self) -> int:
+        """All ranks, each on a card of its own where there are cards."""
+        return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
+
+    @property
+    def slots_of_each(self) -> int:
+        """Slots of each of the equal parts that hold the whole model: they are shared out evenly."""
+        return -(-self.slots // self.data_parallel)
 
 
 MemoryModel = Callable[[Shape], tuple[MemoryBudget, ...]]
@@ -182,6 +199,9 @@ class Plan:
     kv_memory_bytes: int | None = None
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
+    data_parallel: int = 1
+    expert_parallel: bool = False
+    layer_partition: tuple[int, ...] = ()
     nodes: int = 1
     prefix_caching: bool | None = None
     enforce_eager: bool = False

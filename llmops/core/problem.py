@@ -20,10 +20,31 @@ def _as_wanted(shape: Shape) -> Shape:
 
 @dataclass(frozen=True)
 class Split:
-    """How a model lies on several cards: each layer cut into `tensor_parallel`, the layers into `pipeline_parallel`."""
+    """How a model lies on several cards: each layer cut into `tensor_parallel`, the layers into `pipeline_parallel`.
+
+    `data_parallel` such groups serve side by side; with `expert_parallel` each card keeps whole experts instead of a
+    part of every one. `layer_partition`: the layers of each stage, where they are not shared out evenly.
+    """
 
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
+    data_parallel: int = 1
+    expert_parallel: bool = False
+    layer_partition: tuple[int, ...] = ()
+
+    @property
+    def cards(self) -> int:
+        """All cards that it takes."""
+        return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
+
+    def __str__(self) -> str:
+        """`2 x 1`: cards for each layer, then stages; copies and experts only where there are any."""
+        text = f"{self.tensor_parallel} x {self.pipeline_parallel}"
+        if self.layer_partition:
+            text += f" ({'+'.join(str(count) for count in self.layer_partition)} layers)"
+        if self.data_parallel > 1:
+            text = f"{self.data_parallel} times {text}"
+        return f"{text} with whole experts" if self.expert_parallel else text
 
 
 @dataclass(frozen=True)

@@ -86,10 +86,10 @@ def _more_for_the_pool(problem: Problem, smallest: Shape, budgets: tuple[MemoryB
         yield f"--gpu-memory-utilization {share:g} fits, if nothing else needs the card"
     split = _larger_split(problem, smallest)
     if split is not None:
-        cards = split.tensor_parallel * split.pipeline_parallel
+        cards = split.cards
         yield f"{cards} such cards with --tensor-parallel {split.tensor_parallel} fit"
     weights = problem.model.weights_bytes
-    parts = smallest.tensor_parallel * smallest.pipeline_parallel
+    parts = smallest.cards
     if short * parts < weights:
         yield f"take a checkpoint under {_rounded_down(weights - short * parts)} (now {format_bytes(weights)})"
     else:
@@ -163,7 +163,7 @@ def _larger_split(problem: Problem, smallest: Shape) -> Split | None:
         return None
     for split in problem.choices.larger_splits:
         larger = replace(smallest, tensor_parallel=split.tensor_parallel, pipeline_parallel=split.pipeline_parallel)
-        memory = problem.memory_with_cards(split.tensor_parallel * split.pipeline_parallel)
+        memory = problem.memory_with_cards(split.cards)
         if short_by_bytes(memory(larger), problem.policy.safety_factor) <= 0:
             return split
     return None

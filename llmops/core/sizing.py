@@ -59,13 +59,13 @@ def _fit(problem: Problem, demand: Demand, start: Shape, floor: int) -> Fitted |
 
 
 def _divided(shape: Shape, split: Split) -> Shape:
-    return replace(shape, tensor_parallel=split.tensor_parallel, pipeline_parallel=split.pipeline_parallel)
+    return replace(shape, **{row.name: getattr(split, row.name) for row in fields(Split)})
 
 
 def _on_all_cards(problem: Problem, shape: Shape) -> Shape:
-    """What an error is told of: the division that uses most cards."""
-    most = max(problem.choices.splits, key=lambda split: split.tensor_parallel * split.pipeline_parallel)
-    return _divided(shape, most)
+    """What an error is told of: the division that uses most cards for one copy of the model."""
+    whole = [split for split in problem.choices.splits if split.data_parallel == 1] or problem.choices.splits
+    return _divided(shape, max(whole, key=lambda split: split.cards))
 
 
 def size_explicit(problem: Problem) -> Plan:
@@ -183,6 +183,8 @@ def _shape(problem: Problem, slots: int, context_tokens: int) -> Shape:
         kv_memory_bytes=fixed.kv_memory_bytes,
         tensor_parallel=fixed.tensor_parallel or 1,
         pipeline_parallel=fixed.pipeline_parallel or 1,
+        data_parallel=fixed.data_parallel or 1,
+        expert_parallel=bool(fixed.expert_parallel),
         nodes=fixed.nodes or 1,
         prefix_caching=fixed.prefix_caching,
         enforce_eager=fixed.enforce_eager,

@@ -17,7 +17,7 @@ from llmops.core.memory.vllm_cache import (
 )
 from llmops.core.memory.vllm_defaults import CardFacts, batch, longest_request, utilization
 from llmops.core.memory.vllm_facts import CPU_POOL
-from llmops.core.memory.vllm_overhead import token_bytes
+from llmops.core.memory.vllm_overhead import step_token_bytes
 from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.memory.vllm_weights import Span, card_weights
 from llmops.core.model import ModelSpec
@@ -43,7 +43,7 @@ def budgets(hardware: Hardware, model: ModelSpec, settings: VllmSettings) -> tup
     each = -(-len(cards) // settings.nodes)
     machines = [cards[first : first + each] for first in range(0, len(cards), each)]
     # One row for the hosts, which are alike: that of the machine whose stages take the most of it.
-    hosts = [_host_budget(hardware, len(rows), _shared(hardware, rows)) for rows in machines]
+    hosts = [_host_budget(hardware, settings, len(rows), _shared(hardware, rows)) for rows in machines]
     own = tuple(card for rows in machines for card in rows if card not in _shared(hardware, rows))
     return (min(hosts, key=lambda host: host.free_bytes), *own)
 
@@ -62,9 +62,11 @@ def _usable(hardware: Hardware) -> int:
     return usable
 
 
-def _host_budget(hardware: Hardware, workers: int, shared: tuple[MemoryBudget, ...]) -> MemoryBudget:
-    usable = _usable(hardware)
-    low, high = (SERVER_BYTES[end] + workers * CARD_WORKER_BYTES[end] for end in range(2))
+def _host_budget(
+    hardware: Hardware, settings: VllmSettings, workers: int, shared: tuple[MemoryBudget, ...]
+) -> MemoryBudget:
+    usable, servers = _usable(hardware), -(-workers // settings.world)
+    low, high = (servers * SERVER_BYTES[end] + workers * CARD_WORKER_BYTES[end] for end in range(2))
     why = f"the server's processes and {workers} with a card's driver; not measured on a machine with cards"
     host = MemoryBudget(
         device="host",
@@ -104,12 +106,12 @@ def _processor_budget(hardware: Hardware, model: ModelSpec, settings: VllmSettin
     """A server without cards: weights, cache and processes all in the host's memory."""
     usable = _usable(hardware)
     total = hardware.memory.total_bytes or usable
-    ranks = settings.tensor_parallel * settings.pipeline_parallel
-    rows = [card_weights(model, settings, rank // settings.tensor_parallel) for rank in range(ranks)]
+    ranks = settings.ranks
+    rows = [card_weights(model, settings, rank) for rank in range(ranks)]
     weights: Span = (sum(row[0] for row in rows), sum(row[1] for row in rows), rows[0][2])
-    runtime = tuple(SERVER_BYTES[end] + ranks * WORKER_BYTES[end] for end in range(2))
+    runtime = tuple(settings.data_parallel * SERVER_BYTES[end] + ranks * WORKER_BYTES[end] for end in range(2))
     limits = batch(model, settings, CardFacts())
-    step = limits.tokens * token_bytes(model, settings.tensor_parallel) * ranks
+    step = limits.tokens * step_token_bytes(model, settings) * ranks
     worker = (weights[0] + ranks * WORKER_BYTES[0], weights[1] + ranks * WORKER_BYTES[1] + step)
     low, high = _processor_pool(settings, total, worker, ranks)
     layout, longest = cache_layout(model, settings), longest_request(model, settings)

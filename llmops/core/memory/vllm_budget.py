@@ -50,7 +50,7 @@ class CardShare:
 
 @dataclass(frozen=True)
 class Pool:
-    """The cache of all cards together: its layout and what the smallest and the largest pools hold."""
+    """The cache of all cards of one engine: its layout and what the smallest and the largest pools hold."""
 
     layout: CacheLayout
     low: CacheFigures
@@ -61,17 +61,19 @@ class Pool:
 def budgets_of_cards(hardware: Hardware, model: ModelSpec, settings: VllmSettings) -> tuple[MemoryBudget, ...]:
     """One budget for each card that the machines give to the server; UsageError where there is none."""
     shares = card_shares(hardware, model, settings)
-    pool = pool_of(model, settings, shares)
-    return tuple(_card_budget(share, settings, pool) for share in shares)
+    found: list[MemoryBudget] = []
+    for first in range(0, len(shares), settings.world):
+        # Each of several engines has a pool of its own.
+        engine = shares[first : first + settings.world]
+        pool = pool_of(model, settings, engine)
+        found += [_card_budget(share, settings, pool) for share in engine]
+    return tuple(found)
 
 
 def card_shares(hardware: Hardware, model: ModelSpec, settings: VllmSettings) -> tuple[CardShare, ...]:
     """The cards in the order of their ranks; other machines are like this one, and their cards numbered on."""
-    world = settings.tensor_parallel * settings.pipeline_parallel
-    return tuple(
-        _share(gpu, rank // settings.tensor_parallel, model, settings)
-        for rank, gpu in enumerate(cards_of_machines(_cards(hardware, settings), settings.nodes)[:world])
-    )
+    gpus = cards_of_machines(_cards(hardware, settings), settings.nodes)[: settings.ranks]
+    return tuple(_share(gpu, rank, model, settings) for rank, gpu in enumerate(gpus))
 
 
 def cards_of_machines(gpus: tuple[Gpu, ...], nodes: int) -> tuple[Gpu, ...]:
@@ -98,15 +100,15 @@ def _total(gpu: Gpu) -> int:
     return gpu.total_bytes if gpu.total_bytes is not None else card_free_bytes(gpu)
 
 
-def _share(gpu: Gpu, stage: int, model: ModelSpec, settings: VllmSettings) -> CardShare:
+def _share(gpu: Gpu, rank: int, model: ModelSpec, settings: VllmSettings) -> CardShare:
     step = batch(model, settings, card_facts(gpu))
     least, most = (0, 0) if gpu.unified else HIDDEN_BYTES.get(settings.device, (0, 0))
     part = utilization(settings)
     return CardShare(
         gpu,
-        stage,
+        settings.stage(rank),
         (max(int((_total(gpu) - most) * part), 0), max(int((_total(gpu) - least) * part), 0)),
-        card_weights(model, settings, stage),
+        card_weights(model, settings, rank),
         activation(model, settings, step),
         libraries(model, settings, unified=gpu.unified),
         graphs(model, settings, step),
@@ -115,7 +117,7 @@ def _share(gpu: Gpu, stage: int, model: ModelSpec, settings: VllmSettings) -> Ca
 
 
 def pool_of(model: ModelSpec, settings: VllmSettings, shares: tuple[CardShare, ...]) -> Pool:
-    """The blocks of the server: the least that any of its cards holds."""
+    """The blocks of one engine: the least that any of its cards holds."""
     layout = cache_layout(model, settings, card_facts(shares[0].gpu))
     longest = longest_request(model, settings)
     ends = [_pool_bytes(share, settings) for share in shares]

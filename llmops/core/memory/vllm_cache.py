@@ -7,7 +7,7 @@ from math import inf
 
 from llmops.core.memory.vllm_defaults import CardFacts, in_flight_tokens, longest_request
 from llmops.core.memory.vllm_facts import CHECKED_NULL_BLOCKS, CHECKS_ALL_STAGES, NEEDED, TOKENS_BY_CONCURRENCY
-from llmops.core.memory.vllm_groups import Group, block_bytes, groups
+from llmops.core.memory.vllm_groups import Group, block_bytes, groups, stage_layers
 from llmops.core.memory.vllm_layers import CacheLayer, cache_layers
 from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.model import ModelSpec
@@ -55,8 +55,8 @@ def cache_layout(model: ModelSpec, settings: VllmSettings, card: CardFacts | Non
     """The layout on one card of each stage; raise UnknownArchitecture or UsageError where no rule covers it."""
     layers = cache_layers(model, settings)
     found = groups(layers, settings)
-    stages = settings.pipeline_parallel
-    sizes = tuple(block_bytes(found, stage, model.layers, stages) for stage in range(stages)) if found else ()
+    counts = stage_layers(model.layers, settings)
+    sizes = tuple(block_bytes(found, stage, counts) for stage in range(len(counts))) if found else ()
     return CacheLayout(found, sizes, in_flight_tokens(model, settings, card or CardFacts()), layers)
 
 

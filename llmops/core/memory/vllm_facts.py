@@ -221,3 +221,10 @@ AUTO_CACHE_FOLLOWS_CHECKPOINT = Timeline(
 )
 # Architectures whose cache has parts that no list of layers shows: compressed tokens, packed blocks of several sizes.
 UNRULED_ARCHITECTURES = ("deepseek_v4", "minimax_m3", "qwen4_exp", "dots3_note", "step5")
+# Whether experts that ranks cannot share evenly are one more on each of the first ranks; else the last has all of them.
+EVEN_EXPERTS = Timeline(
+    (
+        Since(FIRST, value=False, source="vllm 0.9.2, fused_moe/layer.py, determine_expert_map: the rest on the last"),
+        Since(_at(0, 10, 1), value=True, source="vllm 0.10.1.1, fused_moe/layer.py, determine_expert_map"),
+    )
+)

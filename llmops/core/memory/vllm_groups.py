@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from llmops.core.errors import UnknownArchitecture
 from llmops.core.memory.vllm_facts import GROUP_PADDING_RATIO, HYBRID_GROUPS, UNEQUAL_LAYERS
@@ -112,30 +113,26 @@ def _cannot_hold(version: Version | None) -> UnknownArchitecture:
     )
 
 
-def stage_of(layer: int | None, layers: int, stages: int) -> int | None:
-    """The pipeline stage of a layer; None for a drafter's, which runs on the last one."""
+def stage_of(layer: int | None, counts: tuple[int, ...]) -> int:
+    """The pipeline stage of a layer, by the layers of each; a drafter's (None) runs on the last one."""
     if layer is None:
-        return stages - 1
-    ends, end = [], 0
-    for count in stage_layers(layers, stages):
-        end += count
-        ends.append(end)
-    return next((stage for stage, last in enumerate(ends) if layer < last), stages - 1)
+        return len(counts) - 1
+    return next((stage for stage, end in enumerate(accumulate(counts)) if layer < end), len(counts) - 1)
 
 
-def stage_layers(layers: int, stages: int) -> tuple[int, ...]:
-    """Layers of each stage: what is left over goes to the stages before the last (get_pp_indices)."""
+def stage_layers(layers: int, settings: VllmSettings) -> tuple[int, ...]:
+    """Layers of each stage: as given, else what is left over goes to those before the last (get_pp_indices)."""
+    if settings.layer_partition:
+        return settings.layer_partition
+    stages = settings.pipeline_parallel
     counts = [layers // stages] * stages
     for stage in range(2, layers % stages + 2):
         counts[-stage] += 1
     return tuple(counts)
 
 
-def block_bytes(found: tuple[Group, ...], stage: int, layers: int, stages: int) -> int:
+def block_bytes(found: tuple[Group, ...], stage: int, counts: tuple[int, ...]) -> int:
     """Bytes of one block of the pool on one stage: its largest group, since groups lie over each other."""
-    if stages == 1:
+    if len(counts) == 1:
         return max(group.page_bytes for group in found)
-    here = (
-        sum(one.page_bytes for one in group.layers if stage_of(one.layer, layers, stages) == stage) for group in found
-    )
-    return max(here)
+    return max(sum(one.page_bytes for one in group.layers if stage_of(one.layer, counts) == stage) for group in found)

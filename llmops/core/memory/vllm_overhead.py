@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmops.core.memory.vllm_defaults import Batch
 from llmops.core.memory.vllm_facts import GRAPH_LAYER_BYTES, GRAPHS_INSIDE, LOGIT_BYTES
+from llmops.core.memory.vllm_groups import stage_layers
 from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.memory.vllm_weights import Span
 from llmops.core.model import ModelSpec
@@ -35,7 +36,7 @@ CAPTURE_MARGIN_BYTES = 160 * MIB
 
 def activation(model: ModelSpec, settings: VllmSettings, batch: Batch) -> Span:
     """Peak of the profiled step on one card: the wider of a forward pass and of choosing tokens from all logits."""
-    forward = batch.tokens * token_bytes(model, settings.tensor_parallel)
+    forward = batch.tokens * step_token_bytes(model, settings)
     hidden = batch.tokens * model.embedding_length * 2
     logits = batch.requests * model.vocabulary_size
     low_each, high_each = LOGIT_BYTES.at(settings.version)
@@ -63,14 +64,29 @@ def _encoder_bytes(model: ModelSpec, batch: Batch) -> int:
     return int(tokens * shape.patches_per_token * each * FORWARD_SHARE[1]) + made
 
 
-def token_bytes(model: ModelSpec, ranks: int) -> int:
-    """Bytes of temporaries for one token in the widest layer, in 16 bit."""
+def step_token_bytes(model: ModelSpec, settings: VllmSettings) -> int:
+    """Bytes of temporaries for one token of a rank's own step.
+
+    Engines side by side gather the tokens of all before the experts (prepare_finalize/naive_dp_ep.py).
+    """
+    if not model.experts or settings.expert_ranks == 1:
+        return token_bytes(model, settings.tensor_parallel)
+    parts = 1 if settings.expert_parallel else settings.expert_ranks
+    return token_bytes(model, settings.tensor_parallel, expert_parts=parts, gathered=settings.data_parallel)
+
+
+def token_bytes(model: ModelSpec, ranks: int, *, expert_parts: int | None = None, gathered: int = 1) -> int:
+    """Bytes of temporaries for one token in the widest layer, in 16 bit; each expert is cut into `expert_parts`.
+
+    `gathered` tokens meet at the experts for each one that the rank began with.
+    """
     inner = 3 * model.feed_forward_length // ranks
     if model.experts:
-        expert = (model.expert_feed_forward_length or model.feed_forward_length) // ranks
+        expert = (model.expert_feed_forward_length or model.feed_forward_length) // (expert_parts or ranks)
         copies = FLOAT4_EXPERT_COPIES if "fp4" in model.quantization else EXPERT_COPIES
         rows = max(2 * expert, model.embedding_length) + (copies - 1) * model.embedding_length
-        inner = max(inner, model.experts_used * (rows + expert))
+        met = (gathered - 1) * model.embedding_length
+        inner = max(inner, gathered * model.experts_used * (rows + expert) + met)
     return 2 * (HIDDEN_COPIES * model.embedding_length + inner)
 
 
@@ -81,7 +97,7 @@ def libraries(model: ModelSpec, settings: VllmSettings, *, unified: bool) -> Spa
     if unified:
         low, high = UNIFIED_BYTES
         why = "what the system takes of shared memory meanwhile counts as the engine's"
-    elif settings.tensor_parallel * settings.pipeline_parallel > 1:
+    elif settings.world > 1 or (model.experts and settings.data_parallel > 1):
         low, high = SEVERAL_CARDS_BYTES
         why = "buffers of the links between cards depend on how they are connected"
     return low, high + (EXPERT_KERNEL_BYTES if model.experts else 0), why
@@ -92,7 +108,7 @@ def graphs(model: ModelSpec, settings: VllmSettings, batch: Batch) -> Span:
     captures = settings.device in {"cuda", "rocm"} or graphs_inside(settings)
     if settings.enforce_eager or not captures:
         return 0, 0, "no graphs are captured"
-    layers = -(-model.layers // settings.pipeline_parallel)
+    layers = max(stage_layers(model.layers, settings))
     # With adapters every size is captured twice, with and without one (cudagraph_specialize_lora).
     sizes = captured_sizes(batch.requests) * (2 if settings.adapters else 1)
     high = GRAPH_BASE_BYTES + sizes * layers * GRAPH_LAYER_BYTES.at(settings.version)

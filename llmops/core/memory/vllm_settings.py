@@ -18,13 +18,17 @@ class VllmSettings:
     `available_cache_bytes` are what a first boot printed for a card: `Model loading took` and `Available KV cache
     memory`; they take the place of what is computed. `async_scheduling` None is the version's own choice.
     `adapters` is whether LoRA adapters are served. `hybrid_cache` False is `--disable-hybrid-kv-cache-manager`.
-    `nodes` are machines like this one that share the ranks.
+    `nodes` are machines like this one that share the ranks. `data_parallel` engines each have a copy of the model but
+    for its experts, a pool and `max_num_seqs` of their own; `layer_partition` is VLLM_PP_LAYER_PARTITION.
     """
 
     version: Version | None = None
     device: str = "cuda"
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
+    data_parallel: int = 1
+    expert_parallel: bool = False
+    layer_partition: tuple[int, ...] = ()
     nodes: int = 1
     max_model_len: int | None = None
     max_num_seqs: int | None = None
@@ -44,3 +48,26 @@ class VllmSettings:
     mamba_state_dtype: str | None = None
     weights_rank_bytes: int | None = None
     available_cache_bytes: int | None = None
+
+    @property
+    def world(self) -> int:
+        """Ranks of one engine: `world_size` of vllm/config/parallel.py."""
+        return self.tensor_parallel * self.pipeline_parallel
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of all engines, one after the other: `world_size_across_dp`."""
+        return self.world * self.data_parallel
+
+    @property
+    def expert_ranks(self) -> int:
+        """Ranks that share the experts of a layer: those of one stage over all engines (fused_moe/config.py)."""
+        return self.tensor_parallel * self.data_parallel
+
+    def stage(self, rank: int) -> int:
+        """The pipeline stage of a rank."""
+        return rank % self.world // self.tensor_parallel
+
+    def expert_rank(self, rank: int) -> int:
+        """The place of a rank among those that share the experts of its stage."""
+        return rank // self.world * self.tensor_parallel + rank % self.tensor_parallel

@@ -1,9 +1,11 @@
-"""The weights on one card of a vLLM server: divided over a tensor-parallel group, layers over pipeline stages."""
+"""The weights on one card of a vLLM server: layers over stages, each over a tensor-parallel group, experts further."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from llmops.core.layer_weights import layer_weights
+from llmops.core.memory.vllm_experts import expert_share, whole_shared_experts
 from llmops.core.memory.vllm_groups import stage_layers
 from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.model import ModelSpec
@@ -22,13 +24,14 @@ COMPUTED_QUANTISED_SHARE = (0.97, 1.06)
 LATENT_PROJECTION_ROWS = 4
 
 
-def card_weights(model: ModelSpec, settings: VllmSettings, stage: int) -> Span:
-    """Bytes of weights on one card of a stage; exact where a first boot printed them."""
+def card_weights(model: ModelSpec, settings: VllmSettings, rank: int) -> Span:
+    """Bytes of weights on the card of one rank of all; exact where a first boot printed them."""
     if settings.weights_rank_bytes is not None:
         return settings.weights_rank_bytes, settings.weights_rank_bytes, "printed by the engine"
-    ranks = settings.tensor_parallel
+    ranks, stage = settings.tensor_parallel, settings.stage(rank)
     stored, model = model.weights_bytes, as_loaded(model)
-    share = stage_bytes(model, settings, stage)
+    share, experts = stage_bytes(model, settings, stage), stage_expert_bytes(model, settings, stage)
+    held = (share - experts) / ranks + experts * expert_share(model, settings, rank)
     low, high = LOADED_SHARE
     why = "rotation tables and padding are added when weights are loaded"
     if model.weights_bytes < stored:
@@ -39,9 +42,13 @@ def card_weights(model: ModelSpec, settings: VllmSettings, stage: int) -> Span:
     copied = _copied_bytes(model, settings) if ranks > 1 else 0
     if copied:
         why += "; some projections are whole on every card"
+    if experts and settings.expert_ranks > 1:
+        what = "whole experts lie on" if settings.expert_parallel else "experts are divided among"
+        why += f"; {what} {settings.expert_ranks} cards"
+    copied += int(whole_shared_experts(model, settings) * share)
     drafted = (_role_bytes(model, "draft") or share // max(model.layers, 1)) * bool(settings.draft_layers)
-    most = int((share + drafted) * high) // ranks + copied + LOADED_EXTRA_BYTES
-    return int(share * low) // ranks, most, why
+    most = int((held + drafted / ranks) * high) + copied + LOADED_EXTRA_BYTES
+    return int(held * low), most, why
 
 
 def as_loaded(model: ModelSpec) -> ModelSpec:
@@ -72,12 +79,32 @@ def stage_bytes(model: ModelSpec, settings: VllmSettings, stage: int) -> int:
         return served
     inputs, outputs = _role_bytes(model, "input"), _role_bytes(model, "output")
     first = inputs + _role_bytes(model, "other", "encoder")
-    own = (served - first - outputs) * stage_layers(model.layers, stages)[stage] // model.layers
+    own = int((served - first - outputs) * _layers_share(model, settings, stage))
     if stage == 0:
         own += first
     if stage == stages - 1:
         own += inputs if model.tied_output else outputs
     return own
+
+
+def stage_expert_bytes(model: ModelSpec, settings: VllmSettings, stage: int) -> int:
+    """Routed experts of one stage: a part of `stage_bytes`."""
+    if not model.experts:
+        return 0
+    return sum(experts for _, experts in layer_weights(model)[_layers_of(model, settings, stage)])
+
+
+def _layers_share(model: ModelSpec, settings: VllmSettings, stage: int) -> float:
+    """The share of a stage in the weights of all layers; by their number where they are not known."""
+    here, sizes = _layers_of(model, settings, stage), [size for size, _ in layer_weights(model)]
+    whole = sum(sizes)
+    return sum(sizes[here]) / whole if whole else (here.stop - here.start) / model.layers
+
+
+def _layers_of(model: ModelSpec, settings: VllmSettings, stage: int) -> slice:
+    counts = stage_layers(model.layers, settings)
+    first = sum(counts[:stage])
+    return slice(first, first + counts[stage])
 
 
 def _role_bytes(model: ModelSpec, *roles: str) -> int:

@@ -50,8 +50,8 @@ def _unseen_cards(model: ModelSpec, settings: VllmSettings, shape: Shape) -> tup
         max_concurrency=round(figures.max_concurrency, 4),
     )
     return tuple(
-        _needing(replace(row, device=f"gpu{rank}"), layout, shape, stage=rank // shape.tensor_parallel)
-        for rank in range(shape.tensor_parallel * shape.pipeline_parallel)
+        _needing(replace(row, device=f"gpu{rank}"), layout, shape, stage=settings.stage(rank))
+        for rank in range(settings.ranks)
     )
 
 
@@ -61,7 +61,7 @@ def _with_needs(
     """The row with what full slots need of its pool; a row without a pool as it is."""
     if budget.cache_tokens is None:
         return budget
-    ranks = shape.tensor_parallel * shape.pipeline_parallel
+    ranks = settings.ranks
     if budget.device == "host":  # the processor's, or that of cards which share its memory: all ranks in one row
         facts = card_facts(hardware.gpus[0]) if hardware.gpus else None
         layout = cache_layout(model, settings, facts)
@@ -69,7 +69,7 @@ def _with_needs(
     gpus = cards_of_machines(hardware.gpus, shape.nodes)
     rank = [f"gpu{gpu.index}" for gpu in gpus].index(budget.device)
     layout = cache_layout(model, settings, card_facts(gpus[rank]))
-    return _needing(budget, layout, shape, stage=rank // shape.tensor_parallel)
+    return _needing(budget, layout, shape, stage=settings.stage(rank))
 
 
 def _needing(
@@ -78,7 +78,7 @@ def _needing(
     tokens = shape.context_tokens_per_slot
     return replace(
         budget,
-        needed_cache_bytes=bytes_for_requests(layout, shape.slots, tokens, stage) * times,
+        needed_cache_bytes=bytes_for_requests(layout, shape.slots_of_each, tokens, stage) * times,
         request_cache_bytes=bytes_for_requests(layout, 1, tokens, stage) * times,
     )
 
@@ -91,9 +91,12 @@ def vllm_settings(shape: Shape, hardware: Hardware, model: ModelSpec, version: V
         device=device(hardware, on_card=shape.gpu_layers is not None),
         tensor_parallel=shape.tensor_parallel,
         pipeline_parallel=shape.pipeline_parallel,
+        data_parallel=shape.data_parallel,
+        expert_parallel=shape.expert_parallel,
+        layer_partition=shape.layer_partition,
         nodes=shape.nodes,
         max_model_len=shape.context_tokens_per_slot,
-        max_num_seqs=shape.slots,
+        max_num_seqs=shape.slots_of_each,
         max_num_batched_tokens=shape.batch_tokens,
         gpu_memory_utilization=shape.gpu_memory_utilization,
         kv_memory_bytes=shape.kv_memory_bytes,

@@ -84,7 +84,7 @@ def _field(nvml: Any, ask: Ask, card: Any, field: int) -> int | None:
 
 def _pcie_rate(nvml: Any, ask: Ask, pair: tuple[Any, Any]) -> int | None:
     """The slower of the two slots, in one direction; idle cards lower their current speed, so the highest counts."""
-    rates = []
+    rates: list[int] = []
     for card in pair:
         lane = _LANE_BYTES.get(ask(nvml.nvmlDeviceGetMaxPcieLinkGeneration, card) or 0)
         width = ask(nvml.nvmlDeviceGetMaxPcieLinkWidth, card)
