@@ -118,11 +118,13 @@ def vllm_obstacle() -> Obstacle | None:
 
 GET_MODEL = (str(PYTHON), "-m", "tools.get_model")
 GET_SERVER = (str(PYTHON), "-m", "tools.get_llama_server")
+# A test that hangs is ended; what is slow because the machine is busy is not.
+PATIENT = "--timeout=1200"
 LAYERS = (
     Layer("unit", ("tests", "--ignore=tests/contract")),
     Layer("contract", ("tests/contract",)),
-    Layer("packaging", ("tests", "-m", "packaging")),
-    Layer("engines", ("tests", "-m", "engines"), (GET_MODEL, GET_SERVER), engines_obstacle),
+    Layer("packaging", ("tests", "-m", "packaging", PATIENT)),
+    Layer("engines", ("tests", "-m", "engines", PATIENT), (GET_MODEL, GET_SERVER), engines_obstacle),
     Layer("vllm", ("tests", "-m", "vllm"), obstacle=vllm_obstacle),
     Layer("systemd", ("tests", "-m", "systemd"), (GET_MODEL, GET_SERVER), systemd_obstacle),
     Layer("faults", ("tests", "-m", "faults"), (GET_MODEL, GET_SERVER), systemd_obstacle),

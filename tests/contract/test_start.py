@@ -9,7 +9,7 @@ import sys
 import pytest
 
 HEAVY = ("requests", "jinja2", "ruamel", "pynvml", "psutil", "xllamacpp")
-RUNS = 9
+FEWEST_RUNS, MOST_RUNS = 9, 60
 LARGEST_RATIO = 1.5
 LIST_MODULES = """
 import sys
@@ -41,6 +41,10 @@ def cpu_seconds(*words: str) -> float:
 
 
 def test_help_costs_little_more_than_click() -> None:
-    # The least of several, in turn: noise of a busy machine only ever adds.
-    pairs = [(cpu_seconds("-m", "llmops", "--help"), cpu_seconds("-c", "import click")) for _ in range(RUNS)]
-    assert min(pair[0] for pair in pairs) <= LARGEST_RATIO * min(pair[1] for pair in pairs)
+    # The least of several, in turn: noise of a busy machine only ever adds, so more runs come closer to the truth.
+    pairs: list[tuple[float, float]] = []
+    ratio = float("inf")
+    while len(pairs) < FEWEST_RUNS or (ratio > LARGEST_RATIO and len(pairs) < MOST_RUNS):
+        pairs.append((cpu_seconds("-m", "llmops", "--help"), cpu_seconds("-c", "import click")))
+        ratio = min(ours for ours, _ in pairs) / min(clicks for _, clicks in pairs)
+    assert ratio <= LARGEST_RATIO

@@ -16,7 +16,7 @@ from tests.engines.conftest import REPOSITORY, absent
 from tests.truth.tiny_models import full_attention, write_model
 from tools.get_vllm import installed_version, python_path
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
 # Blocks of 128 tokens and 2,048 bytes for each token: 24 of them.
 POOL_BYTES, POOL_TOKENS = 6 * MIB, 3_072

@@ -52,7 +52,7 @@ def read(library: Path, scenario: str, shutdowns: Path) -> GpuReading:
         "NVML_SHUTDOWN_LOG": str(shutdowns),
     }
     answer = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, text=True, timeout=240
     )
     return decode(GpuReading, json.loads(answer.stdout), "reading")
 

@@ -27,7 +27,7 @@ from tests.truth.tiny_models import MODELS, write_model
 from tests.truth.vllm_starts import MARK
 from tools.get_vllm import installed_version, python_path
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
 MIB = 1024**2
 PRINTED = re.compile(r"KV cache size: ([\d,]+) tokens, Maximum concurrency for ([\d,]+) tokens per request: ([\d.]+)x")
@@ -124,7 +124,7 @@ def logs(python: Path, models: dict[str, Path]) -> dict[Start, str]:
         stderr=subprocess.STDOUT,
         text=True,
         env=os.environ | quiet | {"VLLM_CPU_OMP_THREADS_BIND": "nobind"},
-        timeout=500,
+        timeout=1500,
         check=False,
     )
     printed = run.stdout.split(f"\n{MARK} ")[1:]

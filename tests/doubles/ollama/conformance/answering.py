@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from .client import Answer, Server, fresh_prompt
-from .registry import check, expect, need
+from .registry import check, expect, need, timed_check
 
 REFUSALS = ("longer than the context", "exceeds the available context", "exceeds the context")
 TOKENS = 12
@@ -25,7 +25,7 @@ def generate_streams_lines_of_json(server: Server) -> None:
     expect(answer.final["done"] is True and answer.final["done_reason"] in {"stop", "length"}, answer.final)
 
 
-@check
+@timed_check
 def durations_are_nanoseconds_that_add_up(server: Server) -> None:
     """total_duration is the request's time in nanoseconds; loading, reading and writing are parts of it."""
     server.load()
@@ -47,7 +47,7 @@ def tokens_are_counted(server: Server) -> None:
     expect(long.final["prompt_eval_count"] >= short.final["prompt_eval_count"] + 150, short.final, long.final)
 
 
-@check
+@timed_check
 def cached_prompt_is_counted_but_takes_no_time(server: Server) -> None:
     """The same prompt again: as many prompt tokens, in a fraction of the time (0.30.1 and later, and before 0.30)."""
     need(server.version[:3] != (0, 30, 0), "0.30.0 counts only what is not cached")

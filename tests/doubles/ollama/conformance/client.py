@@ -129,7 +129,7 @@ class Server:
     def unload(self, model: str | None = None) -> None:
         """Unload the model, and wait until it is gone."""
         self.post("/api/generate", {"model": model or self.model, "keep_alive": 0})
-        wait_until(lambda: self.loaded(model) is None, 20)
+        wait_until(lambda: self.loaded(model) is None, 60)
 
     def log_text(self) -> str:
         """The server's log."""

@@ -82,7 +82,7 @@ def unloading_ends_the_child(server: Server) -> None:
     """Unloading a model ends its llama-server."""
     child = _child(server)
     server.unload()
-    expect(wait_until(lambda: not child.exists(), 20), _words(child))
+    expect(wait_until(lambda: not child.exists(), 60), _words(child))
 
 
 def _log(server: Server) -> str:
@@ -117,7 +117,7 @@ def log_has_a_line_for_each_request(server: Server) -> None:
     """Each request leaves an access line with its status, client, method and path."""
     server.get("/api/version")
     pattern = r'\[GIN\] [\d/]+ - [\d:]+ \|\s+200 \|\s+\S+ \|\s+\S+ \| GET\s+"/api/version"'
-    expect(wait_until(lambda: re.search(pattern, _log(server)), 5))
+    expect(wait_until(lambda: re.search(pattern, _log(server)), 60))
 
 
 @check

@@ -7,7 +7,7 @@ import re
 import time
 
 from .client import Server, wait_until
-from .registry import check, expect, need
+from .registry import check, expect, need, timed_check
 
 MANY_YEARS_SECONDS = 100 * 365 * 86400
 
@@ -49,7 +49,7 @@ def ps_shows_the_context_of_one_slot(server: Server) -> None:
     expect(row["context_length"] == 1024, row["context_length"])
 
 
-@check
+@timed_check
 def context_of_a_request_reloads_the_model(server: Server) -> None:
     """A request with another num_ctx makes the model load again, with that context."""
     need(server.version >= (0, 10, 0), "before 0.10 it is not shown")
@@ -59,7 +59,7 @@ def context_of_a_request_reloads_the_model(server: Server) -> None:
     expect(cold.seconds > 3 * warm.seconds, f"{warm.seconds:.3f} s warm, {cold.seconds:.3f} s with another num_ctx")
 
 
-@check
+@timed_check
 def equal_options_do_not_reload(server: Server) -> None:
     """A second request with the same options finds the model loaded: load_duration is a small part of a load."""
     server.unload()
@@ -84,7 +84,7 @@ def idle_model_is_unloaded_after_keep_alive(server: Server) -> None:
     """A model that is idle for keep_alive is gone from /api/ps."""
     server.load(keep_alive=1)
     expect(server.loaded(), "not loaded")
-    expect(wait_until(lambda: server.loaded() is None, 20), server.loaded())
+    expect(wait_until(lambda: server.loaded() is None, 60), server.loaded())
 
 
 @check
@@ -93,4 +93,4 @@ def keep_alive_zero_unloads(server: Server) -> None:
     server.load(keep_alive="5m")
     answer = server.post("/api/generate", {"model": server.model, "keep_alive": 0})
     expect(answer.final["done_reason"] == "unload", answer.text)
-    expect(wait_until(lambda: server.loaded() is None, 20), server.loaded())
+    expect(wait_until(lambda: server.loaded() is None, 60), server.loaded())
