@@ -169,6 +169,11 @@ def literal(word: str) -> str:
     return word.replace("%", "%%").replace("$", "$$")
 
 
+def is_variable(word: str) -> bool:
+    """Whether a word is one variable that systemd divides into any number of words."""
+    return re.fullmatch(r"\$\w+", word) is not None
+
+
 def variables_in(word: str) -> frozenset[str]:
     """The names of the variables that systemd replaces in a word of a command."""
     alone = re.fullmatch(r"\$(\w+)", word)

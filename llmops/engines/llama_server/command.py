@@ -58,6 +58,7 @@ def build(plan: Plan, installation: Installation, in_force: InForce | None = Non
     endpoint = read_endpoint(arguments, in_force)
     own += [Setting("--host", endpoint.host), Setting("--port", endpoint.port)]
     settings = (*own, *(one for one in draft.settings if not (one.environment and waits_as_told(in_force))))
+    _require_said(_hidden(arguments, written), settings)
     kept, warnings = _kept(without(arguments, replaced), installation)
     kept_written, _ = _kept(without(written, replaced), installation)
     planned = setting_words(settings)
@@ -128,6 +129,23 @@ def _kept(arguments: Sequence[Argument], installation: Installation) -> tuple[tu
     return (tuple(arguments), ()) if known is None else modernised(arguments, known)
 
 
+def _hidden(arguments: Sequence[Argument], written: Sequence[Argument]) -> list[Argument]:
+    """Planned options that a variable brings, as it runs now."""
+    seen = {argument.flag for argument in written}
+    return [one for one in arguments if one.flag not in seen and options.option_of(one.flag) in options.PLANNED]
+
+
+def _require_said(hidden: Sequence[Argument], settings: Sequence[Setting]) -> None:
+    """Raise Misconfigured for an option in a variable that the plan leaves out: no word of ours would come later."""
+    said = {options.option_of(one.name) for one in settings}
+    for argument in hidden:
+        if options.option_of(argument.flag) not in said:
+            raise Misconfigured(
+                f"{' '.join(argument.words)} hides in a variable of ExecStart=, and the plan leaves it out",
+                hint="take it out of the variable, then run this again",
+            )
+
+
 def _remarks(arguments: Sequence[Argument], written: Sequence[Argument]) -> tuple[str, ...]:
     """What stays although it works against a plan, and what stays behind a variable although it is planned."""
     against = [
@@ -137,7 +155,6 @@ def _remarks(arguments: Sequence[Argument], written: Sequence[Argument]) -> tupl
     ]
     hidden = [
         f"{' '.join(argument.words)} stays in the variable that brings it; the plan's word comes later and wins"
-        for argument in arguments
-        if options.option_of(argument.flag) in options.PLANNED and all(one.flag != argument.flag for one in written)
+        for argument in _hidden(arguments, written)
     ]
     return (*against, *hidden)

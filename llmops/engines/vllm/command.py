@@ -13,6 +13,7 @@ from llmops.core.version import Since, Timeline, Version
 from llmops.engines.base import Setting
 from llmops.engines.found import InForce, Installation
 from llmops.engines.vllm.arguments import arguments
+from llmops.engines.vllm.as_written import kept_prefix, literals, written_words
 from llmops.engines.vllm.own_words import require_told_model, require_undoable
 from llmops.engines.vllm.words import (
     MODULE,
@@ -26,6 +27,7 @@ from llmops.engines.vllm.words import (
     read_config,
     read_words,
 )
+from llmops.systemd.syntax import literal
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", "8000"
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - recognised, never opened
@@ -55,12 +57,18 @@ _UNDOING = {
 
 @dataclass(frozen=True)
 class CommandLine:
-    """The words to start the server with, the settings among them that llmops decided, the model, where it listens."""
+    """The words to start the server with, the settings among them that llmops decided, the model, where it listens.
+
+    `written` are the words for a drop-in of the person's unit: `prefix` stands before them, and `%` and `$` in them
+    are systemd's.
+    """
 
     words: tuple[str, ...]
     settings: tuple[Setting, ...]
     model: str
     url: str
+    written: tuple[str, ...] = ()
+    prefix: str = ""
 
 
 def build(plan: Plan, installation: Installation, in_force: InForce | None = None) -> CommandLine:
@@ -83,8 +91,23 @@ def build(plan: Plan, installation: Installation, in_force: InForce | None = Non
     settings = (*model, *address, *decided, *undone)
     replaced = {canonical_flag(one.name) for one in settings} | set(DECIDED) | {"--model"}
     kept = [one for one in said if one.flag and one.flag not in replaced]
-    words = (*program, *setting_words(model), *(word for one in kept for word in one.words))
-    return CommandLine((*words, *setting_words((*address, *decided, *undone))), settings, name, url_of(host, port))
+    own = (*program, *setting_words(model), *(word for one in kept for word in one.words))
+    ours = setting_words((*address, *decided, *undone))
+    command = in_force.user_command if in_force is not None and installation.unit is not None else None
+    written = literals(own)
+    if command is not None and in_force is not None:
+        variables = dict(in_force.configured_environment or ())
+        same = model_of((*program, *present)) == name and name in {plan.model.reference, *plan.model.source_paths}
+        unsaid = set(DECIDED) - {canonical_flag(one.name) for one in settings}
+        written = written_words(command, variables, setting_words(model), replaced, unsaid, names_the_model=same)
+    return CommandLine(
+        words=(*own, *ours),
+        settings=settings,
+        model=name,
+        url=url_of(host, port),
+        written=(*written, *map(literal, ours)),
+        prefix=kept_prefix(command),
+    )
 
 
 def planned_settings(plan: Plan, installation: Installation) -> tuple[Setting, ...]:

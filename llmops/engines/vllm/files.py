@@ -75,7 +75,8 @@ def _drop_in(command: CommandLine, unit: str) -> RenderedFile:
 
     content = render(
         "vllm/drop-in.conf.j2",
-        exec_start=command.words,
+        exec_start=command.written,
+        prefix=command.prefix,
         environment=(),
         stop_seconds=STOP_SECONDS if _drains(command) else None,
     )

@@ -205,6 +205,9 @@ def test_planned_words_behind_a_variable_stay_there_and_ours_come_later() -> Non
     assert line.written[:2] == (SERVER, "$ARGS")
     assert line.written[line.written.index("--parallel") + 1] == "5"
     assert [word for word in line.warnings if word.startswith("-np 1 stays in the variable")]
+    host.unit(UNIT, f"[Service]\nEnvironment=ARGS='-cmoe -m {MODEL}'\nExecStart={SERVER} $ARGS\n")
+    with pytest.raises(Misconfigured, match="-cmoe hides in a variable"):
+        build(a_plan(), in_unit(), ENGINE.in_force(host, in_unit()))
 
 
 @pytest.mark.parametrize("prefix", ["-", "+", "!", "-+"])

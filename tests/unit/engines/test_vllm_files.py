@@ -11,6 +11,7 @@ from llmops.core.errors import Misconfigured
 from llmops.engines.found import InForce
 from llmops.engines.vllm.files import config_file
 from llmops.engines.vllm.words import read_config
+from llmops.systemd import command
 from tests.unit.engines.vllm_host import MODEL, SCRIPT, UNIT, VLLM, installed, plan_of
 
 SERVED = installed(managed_by="unit", unit=UNIT)
@@ -99,6 +100,33 @@ def test_words_with_special_characters_reach_the_server_as_they_are() -> None:
     in_force = InForce(user_arguments=(SCRIPT, "serve", MODEL, "--served-model-name", '50% $HOME "q"'))
     (file,) = VLLM.files(plan_of(), SERVED, in_force)
     assert '"50%% $$HOME \\"q\\""' in file.content
+
+
+def drop_in_over(unit: str, **variables: str) -> str:
+    """The command in the file of llmops over a unit that starts vLLM like this, in one line."""
+    seen = InForce(
+        user_arguments=command(unit, UNIT, variables).words,
+        user_command=command(unit, UNIT, variables),
+        configured_environment=tuple(variables.items()),
+    )
+    (file,) = VLLM.files(plan_of(), SERVED, seen)
+    return " ".join(file.content.replace("\\\n", " ").split())
+
+
+def test_variables_stay_variables_so_that_no_secret_is_copied() -> None:
+    unit = f"-{SCRIPT} serve ${{MODEL}} --api-key ${{KEY}} --max-num-seqs 4 $EXTRA --download-dir %S/hf"
+    text = drop_in_over(unit, MODEL=MODEL, KEY="s3cret", EXTRA="--trust-remote-code")
+    assert f"ExecStart=-{SCRIPT} serve {MODEL} --api-key ${{KEY}} $EXTRA --download-dir %S/hf --host" in text
+    assert "s3cret" not in text
+
+
+def test_all_words_in_one_variable_stay_there_and_ours_come_later() -> None:
+    text = drop_in_over(f"{SCRIPT} serve $ARGS", ARGS=f"{MODEL} --max-num-seqs 3")
+    assert f"ExecStart={SCRIPT} serve $ARGS --host" in text
+    with pytest.raises(Misconfigured, match="--tensor-parallel-size hides in a variable"):
+        drop_in_over(f"{SCRIPT} serve $ARGS", ARGS=f"{MODEL} -tp 2")
+    with pytest.raises(Misconfigured, match="hide in a variable"):
+        drop_in_over(f"{SCRIPT} serve $ARGS", ARGS="another/model --max-num-seqs 3")
 
 
 # For --config
