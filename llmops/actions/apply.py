@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from llmops import checkpoint, systemd
 from llmops.actions import recovery
 from llmops.actions.conflicts import require_consent
+from llmops.actions.port import require_port
 from llmops.actions.serving import drain, serves
 from llmops.actions.target import (
     ApplyOptions,
@@ -137,6 +138,7 @@ class _Run:
             raise Misconfigured(f"{unit} is masked", hint=f"allow it to start: systemctl unmask {unit}")
         require_model(self.host, self.plan)
         require_readable(self.host, self.target, self.plan)
+        require_port(self.host, unit, self.target.in_force)
         return state
 
     def _restart_reason(self) -> str | None:

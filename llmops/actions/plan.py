@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from llmops.actions.holders import holders, with_holders
 from llmops.actions.problem import counted, measured_if_needed, problem_of, rates_of
 from llmops.actions.subject import (
     ABSENT,
@@ -16,6 +17,7 @@ from llmops.actions.subject import (
     is_described,
 )
 from llmops.actions.together import load_more, with_reason
+from llmops.core.errors import DoesNotFit
 from llmops.core.fitting import short_by_bytes
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
@@ -63,6 +65,18 @@ class Planned:
 def make_plan(host: Host, request: PlanRequest, *, progress: Callable[[str], None]) -> Planned:
     """The plan for this machine; raise what reading its parts raises, and DoesNotFit."""
     found = measured_if_needed(host, request, find_subject(host, request), progress)
+    held = holders(host, found.hardware, found.in_force)
+    try:
+        planned = _made(host, request, found)
+    except DoesNotFit as refusal:
+        raise with_holders(refusal, held) from refusal
+    if planned.plan.gpu_layers is None:
+        return planned
+    said = tuple(f"{line}: the plan counts with what is left" for line in held)
+    return replace(planned, plan=replace(planned.plan, warnings=(*planned.plan.warnings, *said)))
+
+
+def _made(host: Host, request: PlanRequest, found: Subject) -> Planned:
     problem, warnings = problem_of(host, request, found)
     require_possible(problem)
     kept = None if request.replan else _keep(host, request, found, problem)

@@ -20,6 +20,16 @@ REJECTIONS = frozenset({429, 503})
 WARM_UP_PROMPT_TOKENS, WARM_UP_REPLY_TOKENS = 64, 16
 # An event may hold half a character or two tokens now and then; more than this is an engine that gathers them.
 GATHERED_TOKENS_PER_EVENT = 1.5
+_LOOK = "look at the engine's log; `curl -s URL/health` says whether it is still loading"
+# What a server says that runs and answers no chats, and what to do.
+_REFUSED_CHATS = (
+    (
+        "chat template",
+        "the model has no template for chats: serve its form that follows instructions (-it, -instruct), or put its"
+        " chat_template.jinja beside config.json",
+    ),
+    ("HTTP 404", "it answers no chats: is it a model for embeddings, or does config.json lack `architectures`?"),
+)
 # Words of the answer and of the thinking before it, as llama-server and as Ollama name them.
 _TEXT_KEYS = ("content", "reasoning_content", "reasoning")
 
@@ -131,7 +141,7 @@ def warm_up(
     if found.error is not None:
         raise EngineNotAnswering(
             f"the engine at {url} did not answer a first request: {found.error}",
-            hint="look at the engine's log; `curl -s URL/health` says whether it is still loading",
+            hint=next((hint for words, hint in _REFUSED_CHATS if words in found.error), _LOOK),
         )
     return found
 

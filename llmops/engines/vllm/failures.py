@@ -12,6 +12,8 @@ _EXCEPTION = re.compile(
 )
 # What pydantic says of a setting stands in the line after its exception.
 _REFUSED_VALUE = re.compile(r"^(?:\([^)]*\) )?(?:ERROR \S+ \S+ \[[^\]]*\] )?\s*(Value error, .*)$", re.MULTILINE)
+# What pydantic adds: the whole input, which tells nobody anything.
+_PYDANTIC = re.compile(r" ?\[type=\w+, input_value=.*$")
 # The last exception of every failed start; the cause stands above it.
 _NO_CAUSE = "Engine core initialization failed"
 
@@ -54,6 +56,56 @@ _CAUSES = (
         ),
         "the model is not on this disk, and nothing is downloaded (HF_HUB_OFFLINE=1): fetch it first, or give --model"
         " its directory",
+    ),
+    Cause(
+        re.compile(r"Unknown quantization method: ([\w-]{1,60})"),
+        "this vLLM does not know the quantisation {0}: install a newer one, or serve the model in another form",
+    ),
+    Cause(
+        re.compile(r"Cannot find any of \[(.{1,100}?)\] in the model's quantization config"),
+        "quantization_config of config.json lacks {0}: the file is damaged, or of a tool that this vLLM does not read;"
+        " download it again, or serve the model in another form",
+    ),
+    Cause(
+        re.compile(r"Should have a `model_type` key"),
+        "config.json does not say which model it is (model_type): download it again",
+    ),
+    Cause(
+        re.compile(r"Following weights were not initialized from checkpoint"),
+        "weights are missing that config.json promises: config.json and weights belong to different models, or the"
+        " download is not complete",
+    ),
+    Cause(
+        re.compile(
+            r"The size of tensor a \(\d+\) must match|Attempted to load weight|size mismatch for"
+            r"|mat1 and mat2 shapes cannot be multiplied"
+        ),
+        "the weights have other shapes than config.json says: they belong to different models; download both again",
+    ),
+    Cause(
+        re.compile(r"SafetensorError|Error while deserializing header"),
+        "a file of the weights is damaged or not complete: download it again",
+    ),
+    Cause(
+        re.compile(r"JSONDecodeError"),
+        "a JSON file of the model is damaged (config, tokenizer or generation settings): download it again",
+    ),
+    Cause(
+        re.compile(r"Can't load tokenizer for|Couldn't instantiate the backend tokenizer|OSError: .{0,80}tokenizer"),
+        "the model's tokenizer is missing or damaged: download its tokenizer files too",
+    ),
+    Cause(
+        re.compile(r"PermissionError: \[Errno 13\] Permission denied: '(.{1,300}?)'"),
+        "its account may not read or write {0}: see to its mode and owner, and those of the directories above it",
+    ),
+    Cause(
+        re.compile(r"`trust_remote_code=True` in LLM|contains custom code which must be executed"),
+        "the model brings code of its own, which vLLM runs only with --trust-remote-code: read that code first, then"
+        " put the flag into ExecStart= of a unit of your own",
+    ),
+    Cause(
+        re.compile(r"No space left on device"),
+        "a disk is full: df tells which, also of /dev/shm",
     ),
     Cause(
         re.compile(r"Bfloat16 is only supported on GPUs"),
@@ -102,5 +154,6 @@ def _exception(output: str) -> str:
     said = [" ".join(match.split()) for match in (*_REFUSED_VALUE.findall(output), *_EXCEPTION.findall(output))]
     telling = [line for line in said if _NO_CAUSE not in line]
     lines = [" ".join(line.split()) for line in output.splitlines() if line.strip()]
+    telling = [_PYDANTIC.sub("", line) for line in telling]
     found = (telling or [line for line in lines if _NO_CAUSE not in line][-1:])[:1]
     return f"it said: {found[0][:SHOWN_CHARACTERS]}" if found else ""

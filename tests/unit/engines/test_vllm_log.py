@@ -100,6 +100,41 @@ FAILURES = {
         "  Value error, Bfloat16 is only supported on GPUs with compute capability of at least 8.0.\n",
         ("cannot compute in bfloat16",),
     ),
+    "quantisation": (
+        "(APIServer pid=1)   Value error, Unknown quantization method: frobnicate. Must be one of ['awq', 'auto_awq'"
+        ", 'fp8']. [type=value_error, input_value=ArgsKwargs((), {'model': ...workers': 1}), input_type=ArgsKwargs]\n",
+        ("does not know the quantisation frobnicate: install", "Must be one of ['awq', 'auto_awq', 'fp8']."),
+    ),
+    "quantisation without its values": (
+        "  Value error, Cannot find any of ['sym'] in the model's quantization config. [type=value_error, ...]\n",
+        ("quantization_config of config.json lacks 'sym'",),
+    ),
+    "no type": (
+        "  Value error, Unrecognized model in /srv/models/m. Should have a `model_type` key in its config.json.\n",
+        ("config.json does not say which model it is (model_type)",),
+    ),
+    "weights that are not there": (
+        f"{_BEFORE}ValueError: Following weights were not initialized from checkpoint: {{'model.layers.4.norm'}}\n",
+        ("weights are missing that config.json promises", "model.layers.4.norm"),
+    ),
+    "weights of another shape": (
+        f"{_BEFORE}RuntimeError: The size of tensor a (256) must match the size of tensor b (128) at non-singleton"
+        " dimension 1\n",
+        ("other shapes than config.json says",),
+    ),
+    "damaged tokenizer": (
+        "(APIServer pid=1) json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1\n",
+        ("a JSON file of the model is damaged",),
+    ),
+    "a file of somebody else": (
+        "PermissionError: [Errno 13] Permission denied: '/srv/models/m/config.json'\n",
+        ("its account may not read or write /srv/models/m/config.json",),
+    ),
+    "own code": (
+        "RuntimeError: Failed to load the model config. If the model is a custom model not yet available in the"
+        " HuggingFace transformers library, consider setting `trust_remote_code=True` in LLM or using the\n",
+        ("brings code of its own",),
+    ),
     "worker": (
         f"{_BEFORE}Worker proc VllmWorker-0 died unexpectedly (exit code: -9), shutting down executor.\n",
         ("a worker was killed or crashed (-9)",),
