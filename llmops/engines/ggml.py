@@ -24,6 +24,7 @@ def ggml_settings(shape: Shape, cpu_flags: tuple[str, ...]) -> GgmlSettings:
         flash_attention=shape.flash_attention != "off",
         swa_full=shape.swa_full,
         gpu_layers=shape.gpu_layers or 0,
+        opens_cards=shape.gpu_layers is not None,
         prompt_cache_bytes=shape.prompt_cache_bytes,
         context_checkpoints=shape.context_checkpoints,
         memory_mapped=shape.memory_mapped,

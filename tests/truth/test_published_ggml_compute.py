@@ -61,13 +61,10 @@ SHAPES: dict[str, Callable[[], Shape]] = {
 # A batch that the row does not say but its host buffer does: masks and vectors of 128 tokens.
 UBATCH_TOKENS = {"l63": 128}
 ANOTHER_ENGINE = "ik_llama.cpp"
-APPLE = "the card reads the inputs where the host put them: their copies are not needed (predicted 12 to 14 % too high)"
 EXPERTS = (
     "experts on the host: the card copies one matrix of them (352 MiB at 5.5 bits), whose type the row does not say"
 )
 OUTSIDE = {
-    "l21": APPLE,
-    "l22": APPLE,
     "l28": "batches of 2048, and layers on the host: compared as x67 of figures_ggml_more.yaml, which says so",
     "l30": EXPERTS,
     "l31": EXPERTS,

@@ -13,6 +13,7 @@ from llmops.core.memory.ggml_copies import card_range
 from llmops.core.memory.ggml_runtime import (
     ENCODER_REASON,
     FIT_MARGIN_BYTES,
+    NO_COMPUTE,
     Range,
     compute_range,
     device_context_range,
@@ -67,15 +68,16 @@ def budgets(
 
 
 def cards_used(hardware: Hardware, settings: GgmlSettings) -> tuple[Gpu, ...]:
-    """The cards that a server with these settings opens."""
-    return hardware.gpus if settings.gpu_layers is None or settings.gpu_layers > 0 else ()
+    """The cards that a server with these settings opens: all, also where none holds a layer (llama-context.cpp)."""
+    return hardware.gpus if settings.opens_cards else ()
 
 
 def placed(model: ModelSpec, settings: GgmlSettings, free_bytes: tuple[int, ...]) -> Placement:
     """The devices of the main model's layers; the split counts draft layers too, between them and the output layer."""
     layers = model.layers + model.draft_layers
     everything = place_layers(layers, settings.gpu_layers, free_bytes, settings.tensor_split)
-    return Placement(everything.layers[: model.layers], everything.output, settings.cpu_expert_layers)
+    opens_cards = settings.opens_cards and bool(free_bytes)
+    return Placement(everything.layers[: model.layers], everything.output, settings.cpu_expert_layers, opens_cards)
 
 
 def card_free_bytes(gpu: Gpu) -> int:
@@ -120,21 +122,26 @@ def _lying_on(device: int, numbers: tuple[int | None, ...], sizes: tuple[int, ..
 
 
 def card_budgets(used: tuple[Gpu, ...], demand: Demand) -> tuple[tuple[Gpu, MemoryBudget], ...]:
-    """Every card with its budget; each may be given the largest part of the graph, so that it is planned once."""
+    """Every card with its budget; each may be given the largest part of the graph, so that it is planned once.
+
+    Where no card holds a layer, the first one computes large batches all the same, and the others nothing.
+    """
     if not used:
         return ()
     compute = card_range(demand.model, demand.settings, demand.build, demand.placement)
-    return tuple((gpu, card_budget(gpu, position, demand, compute)) for position, gpu in enumerate(used))
+    others = compute if demand.placement.output != HOST else NO_COMPUTE
+    return tuple((gpu, card_budget(gpu, place, demand, others if place else compute)) for place, gpu in enumerate(used))
 
 
 def card_budget(gpu: Gpu, position: int, demand: Demand, compute: Range) -> MemoryBudget:
     """The budget of one graphics card with this compute buffer."""
     free = card_free_bytes(gpu)
     compute = with_encoder(compute, position, demand)
-    runtime = device_context_range()
+    total = gpu.total_bytes if gpu.total_bytes is not None else free
+    runtime = device_context_range(total)
     return MemoryBudget(
         device=f"gpu{gpu.index}",
-        total_bytes=gpu.total_bytes if gpu.total_bytes is not None else free,
+        total_bytes=total,
         available_bytes=free,
         weights_bytes=device_weights(demand.model, demand.placement, position) + draft_weights_on(position, demand),
         cache_bytes=cache_on(position, demand),
@@ -208,12 +215,14 @@ def host_ranges(demand: Demand) -> tuple[Range, ...]:
     model, settings, placement = demand.model, demand.settings, demand.placement
     whole_graph = HOST in (*placement.layers, placement.output)
     compute = (
-        compute_bytes(model, settings, demand.build) if whole_graph else input_bytes(model, settings, demand.build)
+        compute_bytes(model, settings, demand.build)
+        if whole_graph
+        else input_bytes(model, settings, demand.build, in_turn=placement.works_in_turn)
     )
     host_cache = settings.prompt_cache_bytes + checkpoints_bytes(model, settings)
     return (
         with_encoder(compute_range(compute, demand.build), HOST, demand),
-        process_range(model, uses_cards=placement.output != HOST),
+        process_range(model, uses_cards=placement.uses_cards),
         ("prompt_cache_bytes", 0, host_cache, "empty at the start; grows with traffic up to its limits"),
     )
 

@@ -6,7 +6,7 @@ from llmops.core.memory.ggml_altup import layer_of_versions, versions
 from llmops.core.memory.ggml_cache import layer_cells
 from llmops.core.memory.ggml_feed_forward import dense, feed_forward
 from llmops.core.memory.ggml_graph import Graph
-from llmops.core.memory.ggml_inputs import LayerInput, rotates
+from llmops.core.memory.ggml_inputs import LayerInput, Masks, batch_tokens, rotates
 from llmops.core.memory.ggml_latent import latent_attention
 from llmops.core.memory.ggml_layers import Scope, attention, attention_core, attention_output
 from llmops.core.memory.ggml_recurrence import mamba2_scan, recurrent, scan_output
@@ -19,14 +19,14 @@ NO_POSITIONS = frozenset({"jamba", "nemotron_h", "nemotron_h_moe", "kimi-linear"
 NO_POSITIONS_WHEN_FULL = frozenset({"cohere2", "cohere2moe", "llama4", "smallthinker"})
 
 
-def scope_of(graph: Graph, kind: LayerKind, model: ModelSpec, settings: GgmlSettings, tokens: int) -> Scope:
+def scope_of(graph: Graph, kind: LayerKind, model: ModelSpec, settings: GgmlSettings, masks: Masks) -> Scope:
     """What the layers of one kind are built with."""
     cache, state = kind.cache, kind.state
     shared = cache or (model.attention_layers[0] if model.attention_layers else None)
     return Scope(
         graph=graph,
         matrices=kind.tensors,
-        tokens=tokens,
+        tokens=batch_tokens(settings),
         sequences=settings.slots,
         embedding=model.embedding_length,
         heads=model.attention_heads,
@@ -43,6 +43,7 @@ def scope_of(graph: Graph, kind: LayerKind, model: ModelSpec, settings: GgmlSett
         state_floats=state.recurrent_elements if state else 0,
         convolution_floats=state.convolution_elements if state else 0,
         experts_used=model.experts_used,
+        masks=masks,
         turns=_turns(kind, model),
         weighs_before=model.architecture == "llama4",  # src/llama-graph.cpp, weight_before_ffn
     )

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from llmops.core.memory.ggml_altup import first_versions, versions
 from llmops.core.memory.ggml_block import layer, scope_of
-from llmops.core.memory.ggml_cache import layer_cells
 from llmops.core.memory.ggml_graph import Graph
-from llmops.core.memory.ggml_inputs import MASK_BYTES, batch_tokens, caches, copied_inputs, inputs, layer_input
+from llmops.core.memory.ggml_inputs import batch_tokens, copied_inputs, copied_masks, inputs, layer_input
 from llmops.core.memory.ggml_layers import FLOAT_BYTES
 from llmops.core.memory.ggml_settings import GgmlSettings
 from llmops.core.memory.ggml_shapes import layer_sequence
@@ -37,16 +36,18 @@ def card_compute_bytes(
     build: Version | None = None,
     *,
     in_turn: bool = False,
+    logits: bool = True,
     copied_bytes: int = 0,
     copied_output_bytes: int = 0,
 ) -> int:
     """Bytes of the compute buffer of a card that computes whole layers: token embeddings come from the host.
 
-    `in_turn`: several cards hold the whole model and work on batches in turn. `copied_bytes`: what the card copies to
+    `in_turn`: several cards hold the whole model and work on batches in turn; `logits`: it holds the output layer.
+    `copied_bytes`: what the card copies to
     compute the layers of large batches, at most beside all else that they need; `copied_output_bytes`: the output
     matrix that the host keeps, for builds that compute logits of whole batches.
     """
-    whole = compute_graph(model, settings, build, on_card=True, in_turn=in_turn).peak_bytes()
+    whole = compute_graph(model, settings, build, on_card=True, in_turn=in_turn, logits=logits).peak_bytes()
     if RESERVES_LOGITS.at(build):
         whole += copied_output_bytes
     if not copied_bytes:
@@ -72,11 +73,11 @@ def compute_graph(
     state, masks = inputs(graph, model, settings, build, on_card=on_card)
     kinds = layer_sequence(model)
     extra = layer_input(graph, state, kinds, model, tokens, on_card=on_card)
-    first = scope_of(graph, kinds[0], model, settings, tokens)
+    first = scope_of(graph, kinds[0], model, settings, masks)
     state = first_versions(first, state) if versions(first) > 1 else state
     for kind in kinds:
-        state = layer(scope_of(graph, kind, model, settings, tokens), state, extra)
-    graph.read(*masks)
+        state = layer(scope_of(graph, kind, model, settings, masks), state, extra)
+    masks.read_all()
     if not logits:
         return graph
     outputs = tokens if RESERVES_LOGITS.at(build) else min(tokens, output_rows(settings))
@@ -85,16 +86,19 @@ def compute_graph(
     return graph
 
 
-def input_bytes(model: ModelSpec, settings: GgmlSettings, build: Version | None = None) -> int:
-    """Host bytes that feed a graphics card: the masks, and the embeddings of all tokens of the physical batch."""
+def input_bytes(
+    model: ModelSpec, settings: GgmlSettings, build: Version | None = None, *, in_turn: bool = False
+) -> int:
+    """Host bytes that feed graphics cards: the masks, and the embeddings of all tokens of the physical batch.
+
+    `in_turn`: several cards work on batches in turn, each of which has masks of its own.
+    """
     graph = Graph()
+    if in_turn:
+        copied_masks(graph, model, settings, build)
     state, _ = inputs(graph, model, settings, build)
-    extra = layer_input(graph, state, layer_sequence(model), model, batch_tokens(settings), on_card=False)
-    if extra is not None:
-        extra.joined()
-    if settings.flash_attention:  # the cast of a 32-bit mask happens on the card
-        cast = MASK_BYTES.at(build)[1] * batch_tokens(settings)
-        return graph.peak_bytes() - cast * sum(layer_cells(layers[0], settings) for layers in caches(model))
+    # The host looks the embeddings of layers up; their projection lies with the first layer (src/llama-arch.cpp).
+    layer_input(graph, state, layer_sequence(model), model, batch_tokens(settings), on_card=True)
     return graph.peak_bytes()
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from llmops.core.layer_weights import output_role
 from llmops.core.memory.ggml_cache import layer_cache_bytes, layer_cells
 from llmops.core.memory.ggml_compute import card_compute_bytes
-from llmops.core.memory.ggml_runtime import Range, card_compute_range
-from llmops.core.memory.ggml_settings import GgmlSettings, streams
+from llmops.core.memory.ggml_runtime import NO_COMPUTE, Range, card_compute_range, compute_range
+from llmops.core.memory.ggml_settings import GgmlSettings, streams, ubatch_tokens
 from llmops.core.memory.ggml_weights import HOST, Placement, largest_matrix_bytes, role_bytes
 from llmops.core.model import AttentionLayer, ModelSpec
 from llmops.core.version import Version
 
 HALF_BYTES = 2
+# Tokens of a batch from which a card copies and computes with what the host keeps, as `--op-offload` (the default)
+# has it: GGML_OP_OFFLOAD_MIN_BATCH (ggml-cuda.cu, ggml-vulkan.cpp); the same before the option came in May 2025.
+OFFLOADED_TOKENS = 32
+IDLE_REASON = "no layer lies on it, but large batches are computed there (--op-offload); 0 with --no-op-offload"
 # Flash attention reads 16-bit floats; a 32-bit cache is cast in the graph itself.
 READ_AS_THEY_ARE = frozenset({"f16", "f32"})
 
@@ -19,10 +23,16 @@ READ_AS_THEY_ARE = frozenset({"f16", "f32"})
 def card_range(model: ModelSpec, settings: GgmlSettings, build: Version | None, placement: Placement) -> Range:
     """The compute buffer of one card: more for several that hold everything, and for what is copied to compute with.
 
-    The high end holds all copies side by side, and 16-bit ones of a quantised cache, which only some cards need.
+    The high end holds all copies side by side, and 16-bit ones of a quantised cache, which only some cards need. Where
+    no card holds a layer, the low end is a server that is told not to compute on them; of several that work in turn it
+    is one without the output layer.
     """
-    devices = {*placement.layers, placement.output}
-    matrix, cache = copied_matrix_bytes(model, placement), copied_cache_bytes(model, settings, build, placement)
+    idle = placement.output == HOST
+    if idle and not offloads_batches(settings):
+        return NO_COMPUTE
+    copies = offloads_batches(settings)
+    matrix = copied_matrix_bytes(model, placement) if copies else 0
+    cache = copied_cache_bytes(model, settings, build, placement) if copies else 0
     widened = widened_cache_bytes(model, settings)
     likely, most = max(matrix, cache), matrix + cache + widened
     found = {
@@ -30,13 +40,21 @@ def card_range(model: ModelSpec, settings: GgmlSettings, build: Version | None, 
             model,
             settings,
             build,
-            in_turn=not placement.reads_from_host and len(devices) > 1 and HOST not in devices,
+            in_turn=placement.works_in_turn,
             copied_bytes=copied,
             copied_output_bytes=copied_output_bytes(model, placement),
         )
         for copied in {likely, most}  # mostly the same: nothing is copied
     }
-    return card_compute_range(found[likely], build, most_bytes=found[most], widened=widened > 0)
+    part, low, high, why = card_compute_range(found[likely], build, most_bytes=found[most], widened=widened > 0)
+    if placement.works_in_turn:
+        low = compute_range(card_compute_bytes(model, settings, build, in_turn=True, logits=False), build)[1]
+    return (part, 0, high, f"{why}; {IDLE_REASON}") if idle else (part, low, high, why)
+
+
+def offloads_batches(settings: GgmlSettings) -> bool:
+    """Whether batches are large enough for a card to compute what the host keeps."""
+    return ubatch_tokens(settings) >= OFFLOADED_TOKENS
 
 
 def copied_matrix_bytes(model: ModelSpec, placement: Placement) -> int:

@@ -52,7 +52,7 @@ def batch_tokens(settings: GgmlSettings) -> int:
 
 def inputs(
     graph: Graph, model: ModelSpec, settings: GgmlSettings, build: Version | None, *, on_card: bool = False
-) -> tuple[int, tuple[int, ...]]:
+) -> tuple[int, Masks]:
     """Token embeddings, beside them inputs for batches that bring vectors (build_inp_embd); then the masks."""
     vector = FLOAT_BYTES * batch_tokens(settings) * model.embedding_length
     vectors = 0 if on_card else INPUT_VECTORS.at(build)
@@ -69,32 +69,69 @@ def inputs(
     return state, masks
 
 
-def _masks(graph: Graph, model: ModelSpec, settings: GgmlSettings, build: Version | None) -> tuple[int, ...]:
+def _masks(graph: Graph, model: ModelSpec, settings: GgmlSettings, build: Version | None) -> Masks:
     """Masks, places of new cells and rotations, of the full cache and of the windows; all layers read them."""
-    masks = MASK_BYTES.at(build) if settings.flash_attention else (FLOAT_BYTES, 0)
+    size, cast = MASK_BYTES.at(build) if settings.flash_attention else (FLOAT_BYTES, 0)
     tokens = batch_tokens(settings)
-    made = []
+    made = Masks(graph)
     for layers in caches(model):
         cells = max(layer_cells(layer, settings) for layer in layers)
         by_element = not settings.flash_attention and PLACES_ELEMENTS.at(build)
         width = max(layer.kv_heads * layer.value_length for layer in layers) if by_element else 1
-        made.append(graph.new(INDEX_BYTES * tokens * max(width, 1)))
-        made += [graph.new(size * tokens * cells) for size in masks]
+        made.add(INDEX_BYTES * tokens * max(width, 1))
+        made.add_mask(size * tokens * cells, cast * tokens * cells, windowed=layers[0].window_tokens is not None)
         if rotates(layers[0].key_length, settings.cache_type_k):
-            made.append(graph.new(FLOAT_BYTES * key_rotation_length(layers[0].key_length) ** 2))
+            made.add(FLOAT_BYTES * key_rotation_length(layers[0].key_length) ** 2)
         if rotates(layers[0].value_length, settings.cache_type_v):
-            made.append(graph.new(FLOAT_BYTES * VALUE_ROTATION_LENGTH**2))
-    return tuple(made)
+            made.add(FLOAT_BYTES * VALUE_ROTATION_LENGTH**2)
+    return made
+
+
+class Masks:
+    """What the attention of all layers reads besides the cache; a 32-bit mask is cast where a layer first needs it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._numbers: list[int] = []
+        self._to_cast: dict[bool, tuple[int, int]] = {}
+        self._cast: dict[bool, int] = {}
+
+    def add(self, size_bytes: int) -> None:
+        """A tensor that is there from the start."""
+        self._numbers.append(self._graph.new(size_bytes))
+
+    def add_mask(self, size_bytes: int, cast_bytes: int, *, windowed: bool) -> None:
+        """A mask; `cast_bytes` is its copy for flash attention, 0 where that reads the mask itself."""
+        if cast_bytes:
+            self._to_cast[windowed] = (self._graph.new(size_bytes), cast_bytes)
+        else:
+            self.add(size_bytes)
+
+    def cast(self, *, windowed: bool) -> tuple[int, ...]:
+        """The copy that attention with or without a window reads, made where it is first asked for."""
+        if windowed in self._to_cast:
+            source, size = self._to_cast.pop(windowed)
+            self._cast[windowed] = self._graph.new(size, source)
+        return (self._cast[windowed],) if windowed in self._cast else ()
+
+    def read_all(self) -> None:
+        """The last layer has read them."""
+        self._graph.read(*self._numbers, *self._cast.values())
 
 
 def copied_inputs(graph: Graph, model: ModelSpec, settings: GgmlSettings, build: Version | None) -> None:
     """What several cards hold besides, so that one can begin with a batch while another still computes the last."""
     for _ in range(PIPELINE_COPIES - 1):
-        vector = FLOAT_BYTES * batch_tokens(settings) * model.embedding_length
-        graph.kept(vector)
-        size = MASK_BYTES.at(build)[0] if settings.flash_attention else FLOAT_BYTES
-        for layers in caches(model):
-            graph.kept(size * batch_tokens(settings) * max(layer_cells(layer, settings) for layer in layers))
+        graph.kept(FLOAT_BYTES * batch_tokens(settings) * model.embedding_length)
+    copied_masks(graph, model, settings, build)
+
+
+def copied_masks(graph: Graph, model: ModelSpec, settings: GgmlSettings, build: Version | None) -> None:
+    """The masks of the batches that wait for their turn."""
+    size = MASK_BYTES.at(build)[0] if settings.flash_attention else FLOAT_BYTES
+    for layers in caches(model):
+        cells = max(layer_cells(layer, settings) for layer in layers)
+        graph.kept((PIPELINE_COPIES - 1) * size * batch_tokens(settings) * cells)
 
 
 def _zeros(graph: Graph, model: ModelSpec, settings: GgmlSettings) -> None:

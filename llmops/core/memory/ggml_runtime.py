@@ -15,6 +15,7 @@ Range = tuple[str, int, int, str]
 # chance 2 were more than 8 % too low (a buffer of 26 MiB with a 32-bit latent cache, one of 23 MiB).
 COMPUTE_LOW, COMPUTE_HIGH = 0.92, 1.08
 COMPUTE_REASON = "the engine's graph, placed as ggml places it; its own figure lay within 7 % at published sizes"
+NO_COMPUTE: Range = ("compute_bytes", 0, 0, "no layer lies on a card, and the first one computes large batches")
 # Cards: against published figures only; a build before August 2025 copied more (a fused projection: 8 % in one row).
 CARD_COMPUTE_REASON = "the engine's graph as a card computes it; compared with published figures only"
 WIDENED_REASON = "CUDA and ROCm copy one layer of a quantised cache to 16 bits"
@@ -32,9 +33,17 @@ ENCODER_REASON = (
     " from the sources, not measured"
 )
 
-# Driver context, loaded kernels and library work space of one process on one card: from the sources, not measured.
-DEVICE_CONTEXT_BYTES = (300 * MIB, 600 * MIB)
-DEVICE_CONTEXT_REASON = "depends on card, driver and the kernels that are loaded; the engine does not print it"
+# Driver context, loaded kernels and library work space of one process on one card, by published figures. Vulkan beyond
+# its buffers: 9 MiB after loading (b9849, RTX 3080 Ti), up to 165 MiB while a long prompt was read (RTX 4050). CUDA's
+# bare context is about 3 MiB for each multiprocessor: 107 MiB on 34 (RTX 4060 Ti), 555 MiB on 188 (RTX PRO 6000; both
+# llama.cpp pull request 23604), and 749 MiB there with kernels and cuBLAS (llama.cpp issue 27953). No card of up to
+# 24 GiB has more than the 128 of an RTX 4090.
+DEVICE_CONTEXT_BYTES = (8 * MIB, 800 * MIB)
+SMALLER_CARD_BYTES, SMALLER_CARD_CONTEXT_BYTES = 24 * GIB, 600 * MIB
+DEVICE_CONTEXT_REASON = (
+    "from Vulkan's 9 MiB to CUDA's, which grows with the card (749 MiB on the largest), published; the engine does not"
+    " print it"
+)
 
 # llama.cpp's --fit leaves this much of every card free (common/fit.cpp, --fit-target) and moves layers to get it.
 FIT_MARGIN_BYTES = 1 * GIB
@@ -71,9 +80,12 @@ def card_compute_range(
     return part, low, compute_range(max(likely_bytes, most_bytes), build)[2], why
 
 
-def device_context_range() -> Range:
-    """What the driver takes of a card for one process."""
-    return ("runtime_bytes", *DEVICE_CONTEXT_BYTES, DEVICE_CONTEXT_REASON)
+def device_context_range(total_bytes: int) -> Range:
+    """What the driver takes of a card of this size for one process."""
+    low, high = DEVICE_CONTEXT_BYTES
+    if total_bytes <= SMALLER_CARD_BYTES:
+        high = SMALLER_CARD_CONTEXT_BYTES
+    return ("runtime_bytes", low, high, DEVICE_CONTEXT_REASON)
 
 
 def process_bytes(model: ModelSpec) -> tuple[int, int, int]:

@@ -17,9 +17,10 @@ class GgmlSettings:
 
     `context_tokens_per_slot` times `slots` is what `-c` asks for, also for one shared pool (`kv_unified`), where
     `unified_slot_tokens` is the cap of `--kv-unified-per-slot`. `gpu_layers` None puts everything on the graphics
-    cards where there are any, 0 nothing; `tensor_split` are the shares of the cards, by their free memory where empty;
-    the first `cpu_expert_layers` layers keep their routed experts on the host (`--n-cpu-moe`). `cpu_flags` are the
-    kernel's names and decide which weights are repacked.
+    cards where there are any, 0 nothing; `opens_cards` is whether the build opens the cards, which it does with no
+    layer on them too; `tensor_split` are the shares of the cards, by their free memory where empty; the first
+    `cpu_expert_layers` layers keep their routed experts on the host (`--n-cpu-moe`). `cpu_flags` are the kernel's
+    names and decide which weights are repacked.
     `draft_tokens`: how many tokens the model's own draft layers guess at a time, 0 where they do not run.
     """
 
@@ -34,6 +35,7 @@ class GgmlSettings:
     flash_attention: bool = True
     swa_full: bool = False
     gpu_layers: int | None = None
+    opens_cards: bool = True
     prompt_cache_bytes: int = 8 * GIB
     context_checkpoints: int = 32
     memory_mapped: bool = True

@@ -38,11 +38,24 @@ class Placement:
     """The device of every layer and of the output layer: the position of a card, or HOST.
 
     `host_expert_layers`: the first so many layers keep their routed experts on the host, wherever the rest of them is.
+    `opens_cards`: the engine opens cards, also where none of them holds a layer.
     """
 
     layers: tuple[int, ...]
     output: int
     host_expert_layers: int = 0
+    opens_cards: bool = False
+
+    @property
+    def uses_cards(self) -> bool:
+        """True when the driver of a card is at work in the process."""
+        return self.opens_cards or self.output != HOST
+
+    @property
+    def works_in_turn(self) -> bool:
+        """True when several cards hold everything and take batches in turn (llama-context.cpp, pipeline_parallel)."""
+        devices = {*self.layers, self.output}
+        return len(devices) > 1 and HOST not in devices and not self.host_expert_layers
 
     @property
     def uses_host_layers(self) -> bool:
@@ -147,7 +160,7 @@ def _layer_bytes(sizes: LayerWeight, place: int, device: int, *, on_host: bool) 
 
 def encoder_device(placement: Placement) -> int:
     """Where a projector is loaded: the first card that there is for it, else the host."""
-    return HOST if placement.output == HOST else 0
+    return 0 if placement.uses_cards else HOST
 
 
 def largest_matrix_bytes(model: ModelSpec) -> int:

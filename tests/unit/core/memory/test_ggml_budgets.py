@@ -17,8 +17,15 @@ from llmops.core.memory.ggml_compute import compute_bytes, output_bytes
 from llmops.core.memory.ggml_resident import copies_bytes, resident_bytes
 from llmops.core.memory.ggml_runtime import FIT_MARGIN_BYTES, host_reserve_bytes, process_bytes
 from llmops.core.memory.ggml_settings import GgmlSettings
-from llmops.core.memory.ggml_weights import HOST, place_layers, repacked_bytes, repacked_types
+from llmops.core.memory.ggml_weights import (
+    HOST,
+    largest_matrix_bytes,
+    place_layers,
+    repacked_bytes,
+    repacked_types,
+)
 from llmops.core.model import ModelSpec
+from llmops.models.gguf_projector import Projector, with_projectors
 from tests.unit.core.memory.ggml_models import GEMMA_12B, GEMMA_270M, LLAMA_8B, MIB, QWEN_8B
 
 GIB = 1024**3
@@ -48,9 +55,31 @@ def test_a_host_without_cards_holds_everything() -> None:
     assert host.compute_bytes >= compute_bytes(GEMMA_270M, SETTINGS)
 
 
-def test_cards_are_left_alone_when_nothing_is_offloaded() -> None:
-    (host,) = budgets(with_cards(card(0, 20)), QWEN_8B, replace(SETTINGS, gpu_layers=0))
+def test_cards_are_left_alone_by_a_build_without_them() -> None:
+    (host,) = budgets(with_cards(card(0, 20)), QWEN_8B, replace(SETTINGS, gpu_layers=0, opens_cards=False))
     assert host.cache_bytes == total_cache_bytes(QWEN_8B, SETTINGS)
+
+
+def test_the_first_card_computes_large_batches_where_none_holds_a_layer() -> None:
+    found = by_device(with_cards(card(0, 20), card(1, 20)), QWEN_8B, replace(SETTINGS, gpu_layers=0))
+    assert found["host"].cache_bytes == total_cache_bytes(QWEN_8B, SETTINGS)
+    assert found["gpu0"].weights_bytes == found["gpu0"].cache_bytes == 0
+    assert found["gpu0"].compute_bytes > largest_matrix_bytes(QWEN_8B)
+    (low,) = (low for part, low, _, _ in found["gpu0"].ranges if part == "compute_bytes")
+    assert low == 0  # --no-op-offload
+    assert found["gpu1"].compute_bytes == 0
+    assert found["gpu1"].runtime_bytes == found["gpu0"].runtime_bytes > 0
+
+
+def test_small_batches_stay_with_the_processor() -> None:
+    small = replace(SETTINGS, gpu_layers=0, ubatch_tokens=16)
+    assert by_device(with_cards(card(0, 20)), QWEN_8B, small)["gpu0"].compute_bytes == 0
+
+
+def test_what_reads_pictures_goes_to_a_card_that_holds_no_layer() -> None:
+    sees = with_projectors(QWEN_8B, (Projector(900 * MIB, 1, (100 * MIB, 200 * MIB)),))
+    found = by_device(with_cards(card(0, 20)), sees, replace(SETTINGS, gpu_layers=0))
+    assert found["gpu0"].weights_bytes == 900 * MIB
 
 
 def test_one_card_holds_all_but_the_token_embeddings() -> None:
