@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from llmops import systemd
@@ -94,6 +94,8 @@ def obstacle(
 ) -> Obstacle | None:
     """The first thing that keeps the service of these files from one of the paths; raise Undecided."""
     confined = confinement(unit, files)
+    # systemd follows links of both ends of a bind.
+    confined = replace(confined, bound=tuple(host.resolve(path) for path in confined.bound))
     if confined.has_own_root:
         raise Undecided(f"{unit} has a root directory of its own")
     seen = _Seen(host, confined, account_of(host, confined), frozenset(paths))

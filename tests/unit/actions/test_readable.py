@@ -85,6 +85,13 @@ def test_above_what_is_shown_in_a_hidden_home_no_directory_counts() -> None:
     assert "may not enter /home/me/models (mode 0700)" in (found(host, shown, path) or "")
 
 
+def test_links_of_what_is_shown_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    path, links = "/home/me/models/model.gguf", {"/srv/link": "/home/me/models"}
+    host = host_with(path)
+    monkeypatch.setattr(host, "resolve", lambda place: links.get(str(place), str(place)))
+    assert found(host, "DynamicUser=yes\nProtectHome=tmpfs\nBindReadOnlyPaths=/srv/link", path) is None
+
+
 def test_a_checkpoint_is_a_directory_that_is_listed_and_read_whole() -> None:
     host = host_with()
     host.files[f"{DIRECTORY}/tokenizer.json"] = FakeFile("{}", 0o600)
