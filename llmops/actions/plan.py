@@ -21,7 +21,7 @@ from llmops.core.errors import DoesNotFit
 from llmops.core.fitting import short_by_bytes
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
-from llmops.core.plan import Plan
+from llmops.core.plan import Fixed, Plan
 from llmops.core.problem import Problem, Split, require_possible
 from llmops.core.sizing import fits, fits_at_the_start, size, size_explicit
 from llmops.core.units import format_bytes
@@ -117,6 +117,8 @@ def size_one(host: Host, request: PlanRequest, *, progress: Callable[[str], None
     plan = size_explicit(problem)
     if request.fixed.context_tokens is None:
         warnings = (*warnings, _by_itself(plan, is_paged=problem.choices.is_paged))
+    if problem.choices.fits_by_itself:
+        warnings = (*warnings, *_fitted_at_the_start(request.fixed, plan))
     if problem.choices.is_paged and request.fixed.slots is None:
         plan, said = _as_it_starts(plan)
         warnings = (*warnings, *said)
@@ -132,6 +134,26 @@ def _by_itself(plan: Plan, *, is_paged: bool) -> str:
     or_less = "" if is_paged else ", or what fits"
     trained = f"{plan.model.context_tokens_trained:,} tokens"
     return f"without --context the engine takes {trained}, all that the model was trained on{or_less}"
+
+
+def _fitted_at_the_start(fixed: Fixed, plan: Plan) -> tuple[str, ...]:
+    """What the engine does with too little room to what it is not told, and what of it is not predicted."""
+    watched = [budget for budget in plan.budgets if budget.device != "host"] or plan.budgets
+    if all(budget.free_bytes + budget.prompt_cache_bytes >= 0 for budget in watched):
+        return ()
+    lines = []
+    if fixed.context_tokens is None:
+        lines.append(
+            "there is too little room for that context: this version starts with a shorter one (its --fit), how short"
+            " depends on what is free then and is not predicted; --context fixes it"
+        )
+    divided = (fixed.gpu_layers, fixed.tensor_split, fixed.cpu_expert_layers) != (None, None, None)
+    if plan.gpu_layers is not None and not divided:
+        lines.append(
+            "there is too little room on cards: this version moves layers to main memory (its --fit), how many depends"
+            " on what is free then and is not predicted; --gpu-layers fixes them"
+        )
+    return tuple(lines)
 
 
 def _as_it_starts(plan: Plan) -> tuple[Plan, tuple[str, ...]]:

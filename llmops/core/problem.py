@@ -57,7 +57,8 @@ class Choices:
     `gpu_memory_utilization` the share of a card that an engine takes which always takes one. `is_paged`: all requests
     take blocks of one pool that is there from the start; more of them than it holds are interrupted, not refused.
     `splits_with_host`: it can be told which layers or experts stay with the processor; `spills_by_itself`: it leaves
-    layers to the processor without being told. `warnings` say what is chosen otherwise than the engine would.
+    layers to the processor without being told; `fits_by_itself`: it fits context and layers that it is not told to the
+    free memory. `warnings` say what is chosen otherwise than the engine would.
     """
 
     cache_types: tuple[str, ...] | None = None
@@ -69,6 +70,7 @@ class Choices:
     is_paged: bool = False
     splits_with_host: bool = False
     spills_by_itself: bool = False
+    fits_by_itself: bool = False
     warnings: tuple[str, ...] = ()
 
     @property

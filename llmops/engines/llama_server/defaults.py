@@ -38,6 +38,15 @@ CONTEXT_BY_ITSELF: Timeline[int | None] = Timeline(
         Since(Version((7300,)), value=None, source="llama.cpp pull request 16653 (--fit, December 2025)"),
     )
 )
+# Whether the server fits what it is not told (--fit, on by default): it shortens a context that nobody gave, to 4,096
+# tokens for each slot at the least, then moves layers off the cards (common/fit.cpp). It leaves alone a context that is
+# given, and layers where -ngl, -ts or experts on the host are.
+FITS_BY_ITSELF = Timeline(
+    (
+        Since(Version((0,)), value=False, source="llama.cpp before pull request 16653"),
+        Since(Version((7300,)), value=True, source="llama.cpp pull request 16653 (--fit, December 2025)"),
+    )
+)
 # Saved prompts and checkpoints of builds whose help was not read. The newer values begin early, as above.
 SAVES_PROMPTS = Timeline(
     (

@@ -17,7 +17,7 @@ from llmops.engines.found import InForce, Installation, Served
 from llmops.engines.ggml import require_one_cache_type, require_placeable
 from llmops.engines.llama_server.arguments import PROGRAM
 from llmops.engines.llama_server.command import build
-from llmops.engines.llama_server.defaults import with_defaults
+from llmops.engines.llama_server.defaults import FITS_BY_ITSELF, with_defaults
 from llmops.engines.llama_server.memory import memory_model
 from llmops.engines.llama_server.settings import require_usable
 from llmops.host import Host
@@ -57,7 +57,7 @@ class LlamaServer:
         """Those of the policy; UsageError for values that the model or the machine has no place for."""
         require_one_cache_type(model, version, fixed)
         require_placeable(model, hardware, fixed)
-        return Choices(splits_with_host=True)
+        return Choices(splits_with_host=True, fits_by_itself=FITS_BY_ITSELF.at(version))
 
     def uses_cards(self, hardware: Hardware, installation: Installation, fixed: Fixed) -> bool:
         """Where there are cards and the build is not for processors."""

@@ -106,9 +106,9 @@ def compose(plan: Plan, installation: Installation, *, memory_locked: bool = Fal
 
 
 def _add_placement(draft: Draft, plan: Plan) -> None:
-    """Layers on cards; a build with cards would take all that fit unless it is told not to."""
+    """Layers on cards; a build that has, or may have, cards would take all that fit unless it is told not to."""
     layers = plan.gpu_layers
-    if layers is None and draft.installation.accelerators:
+    if layers is None and draft.installation.accelerators != ():
         layers = 0
     if layers is None:
         return
@@ -117,8 +117,9 @@ def _add_placement(draft: Draft, plan: Plan) -> None:
         draft.require(options.CPU_EXPERT_LAYERS, str(plan.cpu_expert_layers))
     if plan.tensor_split:
         draft.require(options.TENSOR_SPLIT, ",".join(f"{share:g}" for share in plan.tensor_split))
-    # Every value that --fit would adjust is explicit. Left on, it could still move layers to main memory without a
-    # word at the default verbosity; off, a plan that does not fit fails at load and is rolled back.
+    # Every value that --fit would adjust is explicit, and common/fit.cpp leaves alone what is given: a context is never
+    # shortened, layers stay where -ngl or experts on the host are said. Off, that holds for builds not yet known too;
+    # a plan that does not fit fails at load and is rolled back. Without cards there is only the context to adjust.
     draft.prefer(options.FIT.spellings, "off")
 
 

@@ -111,6 +111,34 @@ def test_size_says_which_context_a_build_takes_by_itself(
     )
 
 
+SMALL_CARD = ("--gpu", "Card:2GiB:2GiB:8.6:900GB/s", "--ram", "64GiB")
+
+
+@pytest.mark.parametrize(
+    ("version", "given", "said"),
+    [
+        ("b11434", (), {"--context fixes it", "--gpu-layers fixes them"}),
+        ("b11434", ("--context", "16384"), {"--gpu-layers fixes them"}),
+        ("b11434", ("--context", "16384", "--gpu-layers", "9"), set()),
+        ("b7000", ("--context", "16384"), set()),
+    ],
+)
+def test_size_says_what_a_build_fits_by_itself_where_room_is_short(
+    run: Run, machine: Machine, model: str, version: str, given: tuple[str, ...], said: set[str]
+) -> None:
+    words = ("size", "--slots", "40", *given, "--model", model, "--engine-version", version, *SMALL_CARD)
+    ran = run(*words, "--output", "json")
+    assert ran.exit_code == 4
+    lines = [line for line in ran.envelope["data"]["warnings"] if "its --fit" in line]
+    assert {line.rpartition("; ")[2] for line in lines} == said
+
+
+def test_size_says_nothing_of_fitting_where_there_is_room(run: Run, machine: Machine, model: str) -> None:
+    ran = run("size", "--slots", "1", "--context", "4096", "--model", model, *VERSION, *SMALL_CARD, "--output", "json")
+    assert ran.exit_code == 0
+    assert not any("its --fit" in line for line in ran.envelope["data"]["warnings"])
+
+
 def test_size_that_does_not_fit_has_code_4_and_all_figures(run: Run, machine: Machine, model: str) -> None:
     words = ("size", "--slots", "200", "--context", "16384", "--model", model, *VERSION)
     ran = run(*words, "--output", "json")
