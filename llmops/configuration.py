@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from llmops.core.errors import UnreadableInput, UsageError
 from llmops.core.units import parse_bytes, parse_rate
 
+_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+")
 _FORM = "write lines such as `users: 5`, without tabs; the keys are the long options without their dashes"
 
 
@@ -40,6 +42,7 @@ class OptionSpec:
     above: float | None = None
     below: float | None = None
     maximum: float | None = None
+    check: Callable[[str], object] | None = None  # raises UsageError for a text that has another form
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,11 @@ def _file_value(
     if spec is None:
         raise UnreadableInput(f"{place}: unknown key {name!r}", hint=_nearest(str(name), specs))
     try:
-        return FileValue(read_value(spec, raw), *position)
+        value = read_value(spec, raw)
+        if spec.check is not None:
+            for text in value if isinstance(value, tuple) else (value,):
+                spec.check(text)
+        return FileValue(value, *position)
     except UsageError as error:
         hint = error.hint or f"correct this line, or take it out: the option is --{name} of llmops plan --help"
         raise UnreadableInput(f"{place}: {name}: {error.message}", hint=hint) from None
@@ -138,7 +145,7 @@ def _texts(spec: OptionSpec, raw: object) -> tuple[str, ...]:
 def _integer(_spec: OptionSpec, raw: object) -> int:
     try:
         if isinstance(raw, str):
-            return int(raw.replace(",", ""))
+            return int(raw.replace(",", "") if _THOUSANDS.fullmatch(raw.strip()) else raw)
     except ValueError:
         raise UsageError(f"expected a whole number, found {_shown(raw)}") from None
     if isinstance(raw, bool) or not isinstance(raw, int):
@@ -192,7 +199,7 @@ def _check_bounds(spec: OptionSpec, value: float) -> None:
 
 
 def _shown(raw: object) -> str:
-    text = repr(raw) if isinstance(raw, str) else str(raw)
+    text = "nothing" if raw is None else repr(raw) if isinstance(raw, str) else str(raw)
     return text if len(text) <= 40 else text[:37] + "..."
 
 

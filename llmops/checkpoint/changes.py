@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 
 from llmops.core.errors import Misconfigured
 from llmops.core.files import Change, RenderedFile
@@ -21,6 +22,9 @@ def read_change(host: Host, path: str, after: str | None, after_mode: int | None
         status = host.status(path)
     except FileNotFoundError:
         return None if after is None else Change(path, None, after, after_mode=after_mode)
+    if status.kind == "device" and path.endswith(".service"):
+        name = PurePosixPath(path).name
+        raise Misconfigured(f"{name} is masked: {path} leads to /dev/null", hint=f"systemctl unmask {name}")
     if status.kind != "file":
         raise Misconfigured(f"{path} is no plain file but a {status.kind}", hint="move it away, then run this again")
     before = host.read_text(path)

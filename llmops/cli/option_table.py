@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmops.configuration import OptionSpec, ValueKind
 from llmops.core.model import CACHE_TYPE_BLOCKS
+from llmops.core.overrides import parse_gpu
 
 _K = ValueKind
 # No machine or load of one server is beyond these; what is has been mistyped. llama.cpp counts tokens in 32 bits, and
@@ -160,7 +161,13 @@ MACHINE = (
     OptionSpec("swap", _K.SIZE, "Override the swap space.", "SIZE", minimum=0),
     OptionSpec("cores", _K.INTEGER, "Override the physical cores.", "N", minimum=1, maximum=_MOST_CORES),
     OptionSpec("bandwidth", _K.RATE, "Override the memory bandwidth, such as 20GB/s.", "RATE", above=0),
-    OptionSpec("gpu", _K.TEXTS, "Override the cards (repeatable).", "NAME:TOTAL[:FREE[:CAPABILITY[:BANDWIDTH]]]"),
+    OptionSpec(
+        "gpu",
+        _K.TEXTS,
+        "Override the cards (repeatable).",
+        "NAME:TOTAL[:FREE[:CAPABILITY[:BANDWIDTH]]]",
+        check=parse_gpu,
+    ),
     OptionSpec("no-gpu", _K.FLAG, "Plan as if there were no card."),
     OptionSpec("links", _K.CHOICE, "Override how the cards are linked.", choices=("nvlink", "pcie")),
 )

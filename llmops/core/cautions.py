@@ -86,10 +86,11 @@ def _load_warnings(problem: Problem, plan: Plan, demand: Demand) -> list[str]:
             f" {plan.wait_probability:.0%} of requests wait, {plan.wait_seconds_mean:.1f} s on average;"
             f" {MORE_SLOTS.get(plan.binding_constraint, MORE_SLOTS['memory'])}{_more_servers(plan)}"
         )
-    rate = 1.0 / problem.rates.likely.step_seconds(plan.slots)
+    at_once = min(plan.slots, plan.workload.users)
+    rate = 1.0 / problem.rates.likely.step_seconds(at_once)
     if rate < plan.policy.minimum_tokens_per_second:
         lines.append(
-            f"not usable for interactive work: {rate:.1f} tokens/s per user with {plan.slots} at once, under the"
+            f"not usable for interactive work: {rate:.1f} tokens/s per user with {at_once} at once, under the"
             f" minimum of {plan.policy.minimum_tokens_per_second:g}; take a smaller model or faster memory"
         )
     if demand.saturated:

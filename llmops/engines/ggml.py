@@ -55,7 +55,10 @@ def require_placeable(model: ModelSpec, hardware: Hardware, fixed: Fixed) -> Non
     }
     named = [name for name, value in given.items() if value]
     if named and not hardware.gpus:
-        raise UsageError(f"{named[0]} divides a model between cards and processor, and no card is used here")
+        raise UsageError(
+            f"{named[0]} divides a model between cards and processor, and no card is used here",
+            hint=f"leave {named[0]} out, or describe the card with --gpu",
+        )
     if fixed.cpu_expert_layers and not model.experts:
         raise UsageError(f"{model.reference} has no experts that --n-cpu-moe could keep in main memory")
     cards = len(hardware.gpus)

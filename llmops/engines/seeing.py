@@ -43,6 +43,9 @@ def unit_part(host: Host, installation: Installation, unseen: Unseen) -> InForce
         unseen.note("unit", problem.message)
         return InForce(pid=installation.pid)
     own = units.user_files(files)
+    closed = units.closed_file(files)
+    if closed is not None:
+        unseen.note("unit", f"{closed} may be read by root only")
     return InForce(
         pid=state.main_pid or installation.pid,
         configured_arguments=units.exec_words(host, unit, files),

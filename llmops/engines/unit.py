@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from llmops import systemd
+from llmops.core.errors import NoPermission
 from llmops.host import Host, ProcessInfo
 from llmops.systemd import Command, UnitFile
 from llmops.systemd.syntax import resolve_specifiers, variables_in
@@ -72,11 +73,24 @@ def exec_words(host: Host, unit: str, files: Sequence[UnitFile]) -> tuple[str, .
 
 def exec_command(host: Host, unit: str, files: Sequence[UnitFile]) -> Command | None:
     """The last ExecStart=, variables replaced as far as the files say them; None without one that can be read."""
+    if closed_file(files) is not None:
+        return None
     said = systemd.values(files, "Service", "ExecStart")
     try:
         return systemd.command(said[-1][1], unit, dict(environment(host, unit, files))) if said else None
     except ValueError:  # a quote that is not closed: systemd refuses it too
         return None
+
+
+def closed_file(files: Sequence[UnitFile]) -> str | None:
+    """The first file of a unit that this process may not read."""
+    return next((file.path for file in files if not file.readable), None)
+
+
+def require_open(unit: str, closed: str | None) -> None:
+    """Raise NoPermission where the words of a unit are unknown for want of rights; `closed` says of which file."""
+    if closed is not None:
+        raise NoPermission(f"{closed}, so what {unit} starts is not known", hint="run it as root: sudo llmops ...")
 
 
 def _is_unresolved(text: str) -> bool:
@@ -147,13 +161,19 @@ def unit_of(process: ProcessInfo) -> str | None:
 
 def units_on_disk(host: Host, words: str) -> Iterator[str]:
     """Names of service units whose files or drop-ins match `words`, an extended regular expression; no templates."""
-    argv = ("grep", "-rlsE", "--include=*.service", "--include=*.conf", words)
+    argv = ("grep", "-RlsE", "--include=*.service", "--include=*.conf", words)  # -R: `systemctl link` makes links
     try:
         answer = host.query((*argv, *UNIT_DIRECTORIES))
     except (OSError, TimeoutError):
         return
     for line in answer.stdout.splitlines():
         path = PurePosixPath(line)
-        name = path.parent.name.removesuffix(".d") if path.suffix == ".conf" else path.name
+        name = path.parent.name.removesuffix(".d") if path.suffix == ".conf" else _without_alias(host, path)
         if name.endswith(".service") and not name.endswith("@.service"):
             yield name
+
+
+def _without_alias(host: Host, path: PurePosixPath) -> str:
+    """The name of the unit that a file makes; a link to another unit only gives that one a second name."""
+    target = PurePosixPath(host.resolve(path))
+    return target.name if str(target.parent) in UNIT_DIRECTORIES else path.name

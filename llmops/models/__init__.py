@@ -77,6 +77,7 @@ def _read_cached(host: Host, reference: str, caches: Sequence[str] | None) -> Mo
 def _no_model(reference: str) -> UsageError:
     """The refusal of what names nothing here, with what it looks like."""
     from llmops.models.hf_cache import parse_repository
+    from llmops.models.ollama_names import parse_name
 
     if reference.startswith(("/", "./", "../", "~")):
         return UsageError(f"{reference!r}: nothing is there", hint=f"check the path; give --model {SUPPORTED}")
@@ -84,6 +85,11 @@ def _no_model(reference: str) -> UsageError:
         name = "/".join(reference.removeprefix(site).split("/")[:2])
         if reference.startswith(site) and parse_repository(name) is not None:
             return UsageError(f"{reference!r} is an address, not a model on this machine", hint=f"give --model {name}")
+    if ":" in reference and parse_name(reference) is not None:
+        return UsageError(
+            f"no store of Ollama on this machine holds {reference!r}, and no file has that name",
+            hint=f"get it: ollama pull {reference}; or give --model {SUPPORTED}",
+        )
     return UsageError(f"{reference!r} is not a model that llmops can read", hint=f"give --model {SUPPORTED}")
 
 

@@ -103,6 +103,8 @@ def unit_files(host: Host, unit: str) -> tuple[UnitFile, ...]:
                 files.append(UnitFile(path, host.read_text(path)))
             except FileNotFoundError:  # removed since systemd last looked
                 continue
+            except PermissionError:  # drop-ins that hold secrets are often readable by root only
+                files.append(UnitFile(path, "", readable=False))
     return tuple(files)
 
 
@@ -116,14 +118,18 @@ def is_enabled(host: Host, unit: str) -> bool:
     return state(host, unit).file_state in {"enabled", "enabled-runtime"}
 
 
-def journal_tail(host: Host, unit: str, *, lines: int = 12, invocation_id: str = "") -> tuple[str, ...]:
-    """The unit's last words, of one start where that is named; () where the journal cannot be read."""
+def journal_tail(
+    host: Host, unit: str, *, lines: int = 12, invocation_id: str = "", matching: str = ""
+) -> tuple[str, ...]:
+    """The unit's last words, of one start or of lines with some words alone; () where the journal cannot be read."""
     argv = ["journalctl", "--unit", unit, "--lines", str(lines), "--output", "cat", "--no-pager", "--quiet"]
     if invocation_id:
         argv.append(f"_SYSTEMD_INVOCATION_ID={invocation_id}")
+    if matching:
+        argv += ["--grep", matching]
     try:
         answer = host.query(tuple(argv))
-    except OSError:
+    except (OSError, TimeoutError):
         return ()
     return tuple(line.rstrip() for line in answer.stdout.splitlines() if line.strip())
 

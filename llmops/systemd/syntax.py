@@ -19,10 +19,11 @@ _VARIABLE = re.compile(r"\$\$|\$\{(\w+)\}|\$(\w+)")
 
 @dataclass(frozen=True)
 class UnitFile:
-    """One fragment or drop-in as it is on disk."""
+    """One fragment or drop-in as it is on disk; the text of one that this process may not read is empty."""
 
     path: str
     text: str
+    readable: bool = True
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,15 @@ class Command:
 
 
 def assignments(text: str) -> tuple[Assignment, ...]:
-    """Every assignment of one file in order; comments are left out, also between continued lines."""
+    """Every assignment of one file in order, without comments and without lines that are not UTF-8.
+
+    systemd ignores such a line (config_parse); a host reads their bytes as U+FFFD.
+    """
     found: list[Assignment] = []
     section = ""
     for line in _logical_lines(text):
+        if "\ufffd" in line:
+            continue
         if line.startswith("[") and line.endswith("]"):
             section = line[1:-1]
         elif "=" in line:

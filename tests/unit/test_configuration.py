@@ -61,7 +61,9 @@ def test_a_value_knows_its_place() -> None:
         ("users: 2.5\n", "llmops.yaml:1:1", "expected a whole number, found 2.5"),
         ("users: true\n", "llmops.yaml:1:1", "expected a whole number, found True"),
         ("users: 0\n", "llmops.yaml:1:1", "0 is too small: the least is 1"),
-        ("users:\n", "llmops.yaml:1:1", "found None"),
+        ("users:\n", "llmops.yaml:1:1", "found nothing"),
+        ("users: 1,5\n", "llmops.yaml:1:1", "expected a whole number, found '1,5'"),
+        ("gpu:\n  - a:24GiB\n  - RTX\n", "llmops.yaml:1:1", "gpu: 'RTX' is not NAME:TOTAL"),
         ("turn-seconds: .inf\n", "llmops.yaml:1:1", "expected a number"),
         ("turn-seconds: -1\n", "llmops.yaml:1:1", "more than 0"),
         ("wait-probability: 1\n", "llmops.yaml:1:1", "less than 1"),
@@ -106,7 +108,7 @@ def test_deep_nesting_is_an_error_and_no_crash() -> None:
         read("users: " + "[" * 5000)
 
 
-@pytest.mark.parametrize(("raw", "value"), [("8192", 8192), ("8,192", 8192)])
+@pytest.mark.parametrize(("raw", "value"), [("8192", 8192), ("8,192", 8192), ("1,048,576", 1_048_576)])
 def test_thousands_may_be_separated(raw: str, value: int) -> None:
     assert read_value(OptionSpec("context", ValueKind.INTEGER, ""), raw) == value
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmops.core.errors import Misconfigured
+from llmops.engines import unit as units
 from llmops.engines.found import InForce, Installation
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.arguments import Argument, find, program_length
@@ -42,6 +43,8 @@ def own_words(installation: Installation, in_force: InForce | None) -> OwnWords:
     command = in_force.user_command
     if command is None and in_force.user_arguments is not None:
         command = Command("", in_force.user_arguments, _literals(in_force.user_arguments))
+    if command is None:
+        units.require_open(installation.unit, dict(in_force.unseen).get("unit"))
     if command is None or not program_length(command.words) or not program_length(command.written):
         said = " ".join(command.written) if command else "it has no ExecStart= that can be read"
         raise Misconfigured(

@@ -12,6 +12,7 @@ from llmops.core.plan import Plan
 from llmops.core.version import Since, Timeline, Version
 from llmops.engines.base import Setting
 from llmops.engines.found import InForce, Installation
+from llmops.engines.unit import require_open
 from llmops.engines.vllm.arguments import arguments
 from llmops.engines.vllm.as_written import kept_prefix, literals, written_words
 from llmops.engines.vllm.own_words import require_told_model, require_undoable
@@ -188,6 +189,8 @@ def _present(installation: Installation, in_force: InForce | None) -> tuple[tupl
     if installation.unit is None or in_force is None:
         return serve_words(installation.command), ()
     words = in_force.user_arguments
+    if words is None:
+        require_open(installation.unit, dict(in_force.unseen).get("unit"))
     length = None if words is None else program_length(words)
     if words is None or length is None:
         raise Misconfigured(

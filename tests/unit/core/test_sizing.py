@@ -97,6 +97,11 @@ class TestSpeed:
         assert plan.binding_constraint == "speed"
         assert any("not usable" in warning for warning in plan.warnings)
 
+    def test_slots_that_nobody_fills_make_no_machine_slow(self) -> None:
+        shown = problem(cpu_host(512 * GIB, cores=32, bandwidth=300_000_000_000), fixed=Fixed(slots=200))
+        assert shown.rates.likely.step_seconds(200) > 1 / 5 > shown.rates.likely.step_seconds(5)
+        assert not any("not usable" in warning for warning in size(shown).warnings)
+
     def test_measured_rates_replace_predictions(self) -> None:
         measured = MeasuredRates(((1, 40.0), (2, 30.0)), 900.0)
         plan = size(problem(cpu_host(64 * GIB), measured=measured))

@@ -195,7 +195,7 @@ class LookedAt(Unused):
     def named_in(self, *paths: str) -> None:
         """The unit files that the search for llama-server finds."""
         argv = (
-            "grep", "-rlsE", "--include=*.service", "--include=*.conf", "llama-server|llmops.embedded",
+            "grep", "-RlsE", "--include=*.service", "--include=*.conf", "llama-server|llmops.embedded",
             "/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
             "/lib/systemd/system",
         )  # fmt: skip

@@ -58,7 +58,7 @@ class OllamaHost(LookedAt):
     def named(self, *paths: str) -> None:
         """The unit files that the search for Ollama finds."""
         argv = (
-            "grep", "-rlsE", "--include=*.service", "--include=*.conf", "ollama", "/etc/systemd/system",
+            "grep", "-RlsE", "--include=*.service", "--include=*.conf", "ollama", "/etc/systemd/system",
             "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system",
         )  # fmt: skip
         self.says(argv, "".join(f"{path}\n" for path in paths), exit_code=0 if paths else 1)

@@ -32,6 +32,24 @@ def test_an_empty_machine() -> None:
     assert detect(LookedAt()) == ()
 
 
+def test_a_unit_with_a_second_name_is_one_and_one_that_is_linked_keeps_its_own() -> None:
+    class Linked(LookedAt):
+        def resolve(self, path: PurePosixPath | str) -> str:
+            target = {
+                "/etc/systemd/system/llm.service": "/etc/systemd/system/chat.service",
+                "/etc/systemd/system/far.service": "/opt/units/elsewhere.service",
+            }
+            return target.get(str(path), str(path))
+
+    host = Linked()
+    host.install(SERVER)
+    for name in ("chat", "far"):
+        host.unit(f"{name}.service", f"[Service]\nExecStart={SERVER} -m /m.gguf\n")
+    places = ("chat", "far", "llm", "multi-user.target.wants/chat")
+    host.named_in(*(f"/etc/systemd/system/{place}.service" for place in places))
+    assert [one.unit for one in detect(host)] == ["chat.service", "far.service"]
+
+
 def test_a_unit_of_any_name_with_a_drop_in_is_asked_what_it_knows() -> None:
     host = LookedAt()
     host.install(SERVER)

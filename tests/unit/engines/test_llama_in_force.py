@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from llmops.core.errors import Misconfigured
+from llmops.core.errors import Misconfigured, NoPermission
 from llmops.core.verification import CheckStatus
 from llmops.engines import engine_named
 from llmops.engines.base import Health
@@ -240,6 +240,27 @@ def test_an_environment_file_that_may_not_be_read_leaves_the_words_unknown() -> 
     assert ENGINE.in_force(host, in_unit()).configured_arguments is None
     drop_in_over(host, f"{unit} plain")
     assert ENGINE.in_force(host, in_unit()).configured_arguments is not None
+
+
+def test_a_drop_in_that_may_not_be_read_is_said_and_nothing_is_guessed() -> None:
+    closed = f"/etc/systemd/system/{UNIT}.d/50-secret.conf"
+
+    class Closed(LookedAt):
+        def read_text(self, path: PurePosixPath | str) -> str:
+            if str(path) == closed:
+                raise PermissionError(13, "Permission denied", closed)
+            return super().read_text(path)
+
+    host = Closed()
+    host.unit(UNIT, f"[Service]\nExecStart={SERVER} -m {MODEL}\n", main_pid=7, **{"50_secret": ""})
+    host.running = (process(7, SERVER, "-m", MODEL, group=f"/system.slice/{UNIT}"),)
+    (found,) = [one for one in ENGINE.detect(host) if one.unit]
+    assert (found.unit, found.pid) == (UNIT, 7)
+    seen = ENGINE.in_force(host, found)
+    assert dict(seen.unseen)["unit"] == f"{closed} may be read by root only"
+    assert (seen.user_arguments, seen.user_command, seen.arguments) == (None, None, (SERVER, "-m", MODEL))
+    with pytest.raises(NoPermission, match="50-secret"):
+        ENGINE.files(a_plan(), in_unit(), seen)
 
 
 def test_a_variable_that_systemd_gives_is_not_taken_for_empty() -> None:

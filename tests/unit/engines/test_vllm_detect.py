@@ -104,7 +104,7 @@ def test_a_unit_is_found_with_its_model() -> None:
     host.environment_of("/opt/vllm", "vllm-0.33.0.dist-info")
     host.unit("vllm.service", f"[Service]\nExecStart={SCRIPT} serve Qwen/Qwen3-8B\n")
     argv = (
-        "grep", "-rlsE", "--include=*.service", "--include=*.conf", "vllm", "/etc/systemd/system",
+        "grep", "-RlsE", "--include=*.service", "--include=*.conf", "vllm", "/etc/systemd/system",
         "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system",
     )  # fmt: skip
     host.says(argv, "/etc/systemd/system/vllm.service\n")

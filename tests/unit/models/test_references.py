@@ -32,6 +32,12 @@ def test_references_that_name_nothing(reference: str) -> None:
     assert ".gguf" in (refused.value.hint or "")
 
 
+def test_a_name_that_no_store_holds_is_not_called_unreadable() -> None:
+    with pytest.raises(UsageError, match="no store of Ollama on this machine holds 'qwen3:8b'") as refused:
+        read_model(HOST, "qwen3:8b")
+    assert (refused.value.hint or "").startswith("get it: ollama pull qwen3:8b; or give --model")
+
+
 def test_a_path_to_nothing_is_said_to_be_one() -> None:
     for reference in ("/srv/models/absent", "./absent", "~/absent"):
         with pytest.raises(UsageError, match="nothing is there"):

@@ -29,6 +29,11 @@ def test_an_escaped_backslash_at_the_end_continues_nothing() -> None:
     assert [(one.key, one.value) for one in assignments(text)] == [("Environment", "A=x\\\\"), ("User", "a  b")]
 
 
+def test_a_line_that_is_not_utf_8_is_ignored_as_systemd_does() -> None:
+    text = "[Service]\nUser=a\nExecStart=/bin/a m\ufffd\nGroup=b\n"
+    assert [one.key for one in assignments(text)] == ["User", "Group"]
+
+
 def test_the_words_of_a_command_as_they_are_written() -> None:
     said = command('-@/bin/a shown "two words" %i $EXTRA x${ONE}y $$', UNIT, {"EXTRA": "", "ONE": "1"})
     assert said.written == ("/bin/a", "two words", "%i", "$EXTRA", "x${ONE}y", "$$")
