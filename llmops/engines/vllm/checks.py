@@ -86,6 +86,8 @@ def _cache_tokens(expectation: Expectation, seen: VllmInForce) -> Verdict:
         return not_evaluated(seen, "metrics")
     tokens, detail = cache.size_tokens, "kv_cache_size_tokens of /metrics"
     if tokens is None:
+        tokens, detail = seen.logged_cache_tokens, "KV cache size, as the engine logged it"
+    if tokens is None:
         return CheckStatus.NOT_EVALUATED, None, "this version tells the tokens of its cache in its log only"
     return tokens_verdict(expectation.value, tokens, detail)
 

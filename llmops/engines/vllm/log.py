@@ -8,9 +8,8 @@ from llmops.core.plan import Plan
 from llmops.core.verification import Check, CheckStatus
 from llmops.engines.vllm.checks import tokens_verdict
 from llmops.engines.vllm.expectations import cache_tokens
+from llmops.engines.vllm.printed import printed_cache_tokens
 
-# One line since 0.28.0, two before; the first word is the device since 0.30.0 (vllm/v1/core/kv_cache_utils.py).
-_CACHE = re.compile(r"\w+ KV cache size: ([\d,]+) tokens")
 _CONCURRENCY = re.compile(r"Maximum concurrency for ([\d,]+) tokens per request: ([\d.]+)x")
 # A line of the log begins with the name of its process; requests are never printed into such a line.
 _PORT_TAKEN = re.compile(r"address already in use", re.IGNORECASE)
@@ -27,11 +26,10 @@ def log_checks(plan: Plan, output: str) -> tuple[Check, ...]:
 
 
 def _tokens(plan: Plan, output: str) -> Check:
-    name, expected, said = "printed_cache_tokens", cache_tokens(plan), _CACHE.findall(output)
-    if expected is None or not said:
+    name, expected, tokens = "printed_cache_tokens", cache_tokens(plan), printed_cache_tokens(output)
+    if expected is None or tokens is None:
         why = "the plan names no tokens" if expected is None else "the log does not hold the line of the cache size"
         return Check(name, expected or "", None, CheckStatus.NOT_EVALUATED, why)
-    tokens = min(_number(text) for text in said)  # one line for each engine of several
     status, observed, detail = tokens_verdict(expected, tokens, "KV cache size, as the engine logged it")
     return Check(name, expected, observed, status, detail)
 
@@ -45,7 +43,3 @@ def _concurrency(plan: Plan, output: str) -> Check:
     length, times = min(said, key=lambda pair: float(pair[1]))
     status = CheckStatus.PASS if float(times) >= plan.slots else CheckStatus.FAIL
     return Check(name, expected, f"{float(times):.2f}", status, f"requests of {length} tokens that fit at once")
-
-
-def _number(text: str) -> int:
-    return int(text.replace(",", ""))

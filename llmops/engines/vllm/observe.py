@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from llmops import systemd
 from llmops.core.errors import LlmopsError
 from llmops.engines.found import InForce, Installation
 from llmops.engines.seeing import Unseen, ask_json, descendants, owner_of, process_part, text, unit_part, whole
 from llmops.engines.vllm.command import configured, endpoint, url_of
 from llmops.engines.vllm.metrics import VllmMetrics, ask_metrics
 from llmops.engines.vllm.package import program_directories
+from llmops.engines.vllm.printed import CACHE_WORDS, printed_cache_tokens
 from llmops.engines.vllm.words import Argument, amount, config_path, find, model_of, program_length, read_words
 from llmops.host import Host, ProcessInfo
 
@@ -22,7 +24,8 @@ class VllmInForce(InForce):
 
     `options` are those of the running process, the --config file's first. `version` is the word of /version,
     `served_names` those by which requests name the model, `longest_request_tokens` its max_model_len.
-    `program_directories` are what must be readable to start it.
+    `program_directories` are what must be readable to start it, `logged_cache_tokens` the tokens of the cache by the
+    unit's log where /metrics does not tell them (before 0.24.0).
     """
 
     options: tuple[Argument, ...] | None = None
@@ -31,6 +34,7 @@ class VllmInForce(InForce):
     served_names: tuple[str, ...] = ()
     longest_request_tokens: int | None = None
     program_directories: tuple[str, ...] = ()
+    logged_cache_tokens: int | None = None
 
     @property
     def told_of_itself(self) -> bool:
@@ -56,6 +60,7 @@ def observe(host: Host, installation: Installation) -> VllmInForce:
     seen = _listener_part(host, seen, arguments, config, unseen)
     if seen.url is not None and seen.pid is not None:
         seen = _own_word(host, seen, unseen)
+        seen = replace(seen, logged_cache_tokens=_logged_tokens(host, seen, installation.unit))
     return replace(seen, unseen=tuple(unseen.reasons.items()))
 
 
@@ -155,6 +160,19 @@ def _models(answer: Any, unseen: Unseen) -> tuple[tuple[str, ...], int | None]:
         return (), None
     names = tuple(name for row in rows if (name := text(row.get("id"))) is not None)
     return names, whole(rows[0].get("max_model_len"))
+
+
+def _logged_tokens(host: Host, seen: VllmInForce, unit: str | None) -> int | None:
+    """Only where it is needed: a journal is slow to search."""
+    told = seen.metrics is None or seen.metrics.cache is None or seen.metrics.cache.size_tokens is not None
+    if unit is None or told:
+        return None
+    try:
+        start = systemd.state(host, unit).invocation_id
+    except LlmopsError:
+        return None
+    lines = systemd.journal_tail(host, unit, lines=8, invocation_id=start, matching=CACHE_WORDS)
+    return printed_cache_tokens("\n".join(lines))
 
 
 def _slots(options: Sequence[Argument]) -> int | None:

@@ -210,3 +210,25 @@ def test_an_observation_of_another_kind_is_still_compared() -> None:
     checks = VLLM.checks(VLLM.expectations(plan_of(), RUNNING, plain), RUNNING, plain)
     assert all(one.status is not CheckStatus.PASS for one in checks if one.name.startswith("--"))
     assert isinstance(replace(observe(running(), RUNNING), pid=8), VllmInForce)
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("INFO kv_cache_utils.py] GPU KV cache size: {:,} tokens\n", CheckStatus.PASS),
+        ("INFO kv_cache_utils.py] GPU KV cache size: 128 tokens\n", CheckStatus.FAIL),
+        ("", CheckStatus.NOT_EVALUATED),
+    ],
+)
+def test_a_version_that_tells_its_cache_in_the_log_only_is_looked_up_there(line: str, status: CheckStatus) -> None:
+    host, plan = running(tokens=None), plan_of()
+    host.unit(UNIT, f"[Service]\nExecStart={SCRIPT} serve {MODEL}\n", main_pid=7)
+    asked = (
+        "journalctl", "--unit", UNIT, "--lines", "8", "--output", "cat", "--no-pager", "--quiet",
+        "_SYSTEMD_INVOCATION_ID=1", "--grep", "KV cache size:",
+    )  # fmt: skip
+    host.says(asked, line.format(plan.budgets[0].cache_tokens), exit_code=0 if line else 1)
+    unit = installed(managed_by="unit", unit=UNIT)
+    expected = [one for one in VLLM.expectations(plan, unit, None) if one.name == "cache_tokens"]
+    (check,) = VLLM.checks(tuple(expected), unit, observe(host, unit))
+    assert check.status is status
