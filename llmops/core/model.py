@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 # Bytes per element of each cache type: (bytes, elements) of one block, from ggml's type table.
 CACHE_TYPE_BLOCKS: dict[str, tuple[int, int]] = {
@@ -52,13 +52,15 @@ class AttentionLayer:
 class StateLayer:
     """One layer that keeps a state of fixed size for each sequence instead of keys and values.
 
-    `kind` is mamba, mamba2, gated_delta, kimi_delta, short_convolution or rwkv; both sizes count elements.
+    `kind` is mamba, mamba2, gated_delta, kimi_delta, short_convolution or rwkv; both sizes count elements. Kernels of
+    mamba2 work on `chunk_tokens` at once, which a GGUF file does not say.
     """
 
     kind: str
     convolution_elements: int
     recurrent_elements: int
     layer: int | None = None
+    chunk_tokens: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,9 @@ class EncoderShape:
     """What reads pictures: its width, its inner width, and how its largest input becomes tokens of the model.
 
     `patches_per_token` patches become one token; `largest_tokens` are those of the largest input. `whole_tokens` must
-    be in one step together, since they look at each other; 0 where a step may cut an input.
+    be in one step together, since they look at each other; 0 where a step may cut an input. `kind` is the file's own
+    name for the encoder. A patch has `patch_length` elements, its position one of `positions` (0: not such a table);
+    each token becomes `outputs` rows of the language model.
     """
 
     embedding_length: int
@@ -98,6 +102,10 @@ class EncoderShape:
     patches_per_token: int
     largest_tokens: int
     whole_tokens: int = 0
+    kind: str = ""
+    patch_length: int = 0
+    positions: int = 0
+    outputs: int = 1
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,8 @@ class ModelSpec:
     `encoder_graph_bytes`: low and high end of what the encoder needs while it runs, where it is loaded by itself;
     `encoder` is its shape, where a config.json gives it.
     `layer_weights`: (bytes, those of them in routed experts) of every layer of the main model; () like that.
+    `quantization_block`: rows and columns of a matrix that share a scale; 0 where none do, or all of them.
+    `classes` are those of a checkpoint's `architectures`, and it `has_own_code` where it brings a class of its own.
     `notes` are sentences about what was assumed or what engines do differently with this model.
     """
 
@@ -154,6 +164,9 @@ class ModelSpec:
     notes: tuple[str, ...] = ()
     encoder_graph_bytes: tuple[int, int] = (0, 0)
     encoder: EncoderShape | None = None
+    quantization_block: tuple[int, int] = (0, 0)
+    classes: tuple[str, ...] = ()
+    has_own_code: bool = False
 
     @property
     def cache_bytes_per_token(self) -> int:

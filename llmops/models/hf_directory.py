@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from llmops.core.errors import UnreadableInput
 from llmops.core.model import ModelSpec
 from llmops.models.gguf_reader import unreadable
 from llmops.models.hf_config import read_config
@@ -111,6 +112,17 @@ def _separate(directory: ModelDirectory) -> ConfigFacts | None:
     return read_config(directory.host, directory.file(name)) if directory.has(name) else None
 
 
+def _processor(directory: ModelDirectory) -> ConfigFacts | None:
+    """What prepares pictures; None where it says nothing that can be read, since only a range depends on it."""
+    name = "preprocessor_config.json"
+    if not directory.has(name):
+        return None
+    try:
+        return read_config(directory.host, directory.file(name))
+    except UnreadableInput:
+        return None
+
+
 def _require_whole(directory: ModelDirectory, weights: HfWeights) -> None:
     if not any(group.role == "repeating" for group in weights.groups):
         raise unreadable(
@@ -152,11 +164,14 @@ def _spec(found: _Found) -> ModelSpec:
         data_type=_data_type(facts, weights),
         quantization_method=quantization.method if quantization is not None else None,
         cache_data_type=quantization.cache_data_type if quantization is not None else None,
+        quantization_block=quantization.block if quantization is not None else (0, 0),
         state_data_type=layers.state_data_type,
         encoder_weights_bytes=weights.encoder_bytes,
-        encoder=encoder_shape(facts.whole),
+        encoder=encoder_shape(facts.whole, _processor(found.directory)),
         draft_layers=layers.draft_layers if weights.draft_bytes else 0,
         notes=found.notes,
+        classes=facts.whole.architectures,
+        has_own_code=facts.whole.has_own_code,
     )
 
 

@@ -7,6 +7,7 @@ Elements are counted as llama.cpp counts them (n_embd_r and n_embd_s in llama-hp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from llmops.core.model import AttentionLayer, StateLayer
 from llmops.models.gguf_facts import MAX_LAYERS
@@ -37,6 +38,8 @@ _WORDS = {
 _LETTERS = {"M": STATE, "*": ATTENTION, "-": NOTHING, "E": NOTHING}
 MOST_STATE = 2**31 - 1
 MOST_KERNEL = 1_024
+# configuration_*.py of transformers: 256 tokens at once, but for these.
+_CHUNKS = {"nemotron_h": 128}
 
 
 def _kernel(facts: ConfigFacts, *keys: str) -> int:
@@ -89,7 +92,9 @@ def mamba2(facts: ConfigFacts) -> StateLayer:
     groups = bounded(facts, facts.first_of("mamba_n_groups", "n_groups", "mamba_ngroups"), 1, most=MOST_HEADS)
     state = bounded(facts, facts.first_of("mamba_d_state", "ssm_state_size", "state_size"), most=MOST_HEAD_LENGTH)
     channels = inner + 2 * groups * state
-    return _sized(facts, "mamba2", (_kernel(facts, "mamba_d_conv", "conv_kernel") - 1) * channels, state * inner)
+    layer = _sized(facts, "mamba2", (_kernel(facts, "mamba_d_conv", "conv_kernel") - 1) * channels, state * inner)
+    chunk = facts.integer(facts.first_of("mamba_chunk_size", "chunk_size"), _CHUNKS.get(facts.model_type, 256), least=1)
+    return replace(layer, chunk_tokens=chunk)
 
 
 def mamba_inner(facts: ConfigFacts) -> int:
@@ -205,9 +210,7 @@ def hybrid(
         attention = _attention(facts, held)
         one = state(facts) if {STATE, BOTH} & set(held) else None
         states = tuple(
-            StateLayer(one.kind, one.convolution_elements, one.recurrent_elements, layer)
-            for layer, what in enumerate(held)
-            if one is not None and what in {STATE, BOTH}
+            replace(one, layer=layer) for layer, what in enumerate(held) if one is not None and what in {STATE, BOTH}
         )
         return Layers(len(held), attention, states, draft_layers(facts), _state_data_type(facts))
 

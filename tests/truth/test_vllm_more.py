@@ -29,6 +29,7 @@ ROUNDING_BYTES = 0.005 * GIB
 # The cause of each figure that lies outside; anything else outside fails.
 OUTSIDE = {
     "w38": "the memory of one machine of two; the blocks are those of the one with less",
+    "x19": "2.8 % more tokens for a byte than in x20 with the same settings: another context than the one shown",
 }
 
 
@@ -93,7 +94,7 @@ def compared() -> tuple[Compared, ...]:
 def test_figures_that_no_rule_was_written_for_are_those_that_engines_print() -> None:
     results = compared()
     off = [one for one in results if not one.is_within]
-    assert len(results) >= 95
+    assert len(results) >= 145
     assert {one.row.id for one in off} == set(OUTSIDE), [(o.row.id, o.figure, o.published, o.predicted) for o in off]
     assert 1 - len(off) / len(results) >= SHARE_WITHIN
     assert statistics.median(one.error for one in results) < 0.001
@@ -110,13 +111,14 @@ def test_a_request_that_was_refused_there_is_refused_here() -> None:
 def test_what_started_there_starts_here() -> None:
     for row in rows("figures_more.yaml"):
         size = pool_bytes(row)
-        if size is not None and "needed_kv_gib" not in row.reported:
+        stated = "max_model_len" in row.config
+        if size is not None and stated and "needed_kv_gib" not in row.reported:
             assert _figures(row, size).starts, row.id
 
 
 def test_blocks_that_states_enlarge_are_the_printed_ones() -> None:
     printed = [row for row in rows("figures_more.yaml") if "attention_block" in row.reported]
-    assert len(printed) >= 14
+    assert len(printed) >= 16
     for row in printed:
         assert row.arch is not None
         layouts = [cache_layout(model_of(row.arch), settings_of(row, version=one)) for one in versions_of(row)]
@@ -156,7 +158,7 @@ def spans() -> tuple[Span, ...]:
 
 
 def test_every_pool_lies_in_the_range_and_none_is_promised_more() -> None:
-    assert len(spans()) >= 20
+    assert len(spans()) >= 31
     out = [
         (span.row.id, span.low / GIB, span.published / GIB, span.high / GIB)
         for span in spans()

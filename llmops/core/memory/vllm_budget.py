@@ -101,7 +101,8 @@ def _total(gpu: Gpu) -> int:
 
 
 def _share(gpu: Gpu, rank: int, model: ModelSpec, settings: VllmSettings) -> CardShare:
-    step = batch(model, settings, card_facts(gpu))
+    card = card_facts(gpu)
+    step = batch(model, settings, card)
     least, most = (0, 0) if gpu.unified else HIDDEN_BYTES.get(settings.device, (0, 0))
     part = utilization(settings)
     return CardShare(
@@ -109,7 +110,7 @@ def _share(gpu: Gpu, rank: int, model: ModelSpec, settings: VllmSettings) -> Car
         settings.stage(rank),
         (max(int((_total(gpu) - most) * part), 0), max(int((_total(gpu) - least) * part), 0)),
         card_weights(model, settings, rank),
-        activation(model, settings, step),
+        activation(model, settings, step, card),
         libraries(model, settings, unified=gpu.unified),
         graphs(model, settings, step),
         step.requests,

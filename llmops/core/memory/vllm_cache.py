@@ -8,7 +8,8 @@ from math import inf
 from llmops.core.memory.vllm_defaults import CardFacts, in_flight_tokens, longest_request
 from llmops.core.memory.vllm_facts import CHECKED_NULL_BLOCKS, CHECKS_ALL_STAGES, NEEDED, TOKENS_BY_CONCURRENCY
 from llmops.core.memory.vllm_groups import Group, block_bytes, groups, stage_layers
-from llmops.core.memory.vllm_layers import CacheLayer, cache_layers
+from llmops.core.memory.vllm_layers import cache_layers
+from llmops.core.memory.vllm_pages import CacheLayer
 from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.model import ModelSpec
 
@@ -93,6 +94,8 @@ def blocks_of(layer: CacheLayer, tokens: int, in_flight: int) -> int:
     """Blocks that a request of that many tokens takes at most in one layer (max_memory_usage_bytes)."""
     if layer.kind == "state":
         return layer.state_blocks
+    if layer.kind == "states":
+        return -(-tokens // layer.block_tokens) + layer.state_blocks
     window = layer.window_tokens or 0
     if layer.kind == "window":
         # One more: a window need not begin where a block begins.

@@ -139,16 +139,24 @@ CACHED_STATE_KINDS: Timeline[tuple[str, ...]] = Timeline(
     (
         Since(FIRST, (), "vllm/model_executor/models/config.py: disabling prefix caching"),
         Since(
-            _at(0, 11, 0), ("mamba", "mamba2"), "vllm/model_executor/models/config.py: supports_mamba_prefix_caching"
+            _at(0, 11, 1), ("mamba", "mamba2"), "vllm/model_executor/models/config.py: supports_mamba_prefix_caching"
         ),
         Since(_at(0, 15, 0), _EVERY_STATE, "vllm/model_executor/models/config.py: mode align"),
     )
 )
-# Kinds of states that were aligned to a kernel's chunk instead of to a block when prefixes were cached (mode "all").
-CHUNKED_STATE_KINDS: Timeline[tuple[str, ...]] = Timeline(
+# Kinds of states kept at the end of every block when prefixes are cached (mode "all"); of others the last ones are.
+EVERY_BLOCK_STATE_KINDS: Timeline[tuple[str, ...]] = Timeline(
     (
-        Since(FIRST, ("mamba", "mamba2"), "vllm/model_executor/models: SupportsMambaPrefixCaching"),
+        Since(FIRST, (), "vllm/v1/kv_cache_interface.py: 1 block for each request"),
+        Since(_at(0, 11, 1), ("mamba", "mamba2"), "vllm/model_executor/models: SupportsMambaPrefixCaching"),
         Since(_at(0, 28, 0), (), "vllm/model_executor/models/config.py: mode align unless asked otherwise"),
+    )
+)
+# Whether guessed tokens have states beside those.
+EVERY_BLOCK_STATES_AND_DRAFTS = Timeline(
+    (
+        Since(FIRST, value=False, source="vllm/v1/kv_cache_interface.py: cdiv(max_model_len, block_size)"),
+        Since(_at(0, 22, 0), value=True, source="vllm/v1/kv_cache_interface.py: + num_speculative_blocks"),
     )
 )
 # Whether a step had to hold a whole block of a model that keeps states and caches prefixes.
@@ -194,7 +202,8 @@ LATENT_STATE_ALIGNMENT = Timeline(
 LOGIT_BYTES = Timeline(
     (
         Since(FIRST, (34.0, 40.0), "sorted values, indices, their work space: 38.3 in seven logs of 0.6.4 to 0.11.0"),
-        Since(_at(0, 17, 0), (4.0, 27.0), "Triton, FlashInfer since 0.21.0: one float copy up to a cold first boot"),
+        # FlashInfer since 0.21.0.
+        Since(_at(0, 17, 0), (6.0, 28.5), "Triton: 16 bit and a float copy, up to 28.4 in a cold first boot"),
     )
 )
 # Bytes of captured graphs for each layer and batch size, at most.

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from llmops.core.errors import UnknownArchitecture
 from llmops.core.memory.vllm_facts import GROUP_PADDING_RATIO, HYBRID_GROUPS, UNEQUAL_LAYERS
-from llmops.core.memory.vllm_layers import CacheLayer
+from llmops.core.memory.vllm_pages import CacheLayer
 from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.version import Version
 
@@ -83,7 +83,7 @@ def _equal_pages(layers: tuple[CacheLayer, ...], version: Version | None) -> tup
 
 
 def _enlarged(layer: CacheLayer, page_bytes: int, version: Version | None, *, padded: bool) -> CacheLayer:
-    if layer.kind == "state":
+    if layer.kind in {"state", "states"}:
         return replace(layer, page_bytes=page_bytes)
     times, rest = divmod(page_bytes, layer.page_bytes)
     if not rest:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llmops.core.errors import UnknownArchitecture, UsageError
-from llmops.core.memory.vllm_defaults import block_tokens, caches_prefixes
-from llmops.core.memory.vllm_facts import (
-    AUTO_CACHE_FOLLOWS_CHECKPOINT,
-    CHECKPOINT_STATE_KINDS,
-    CHUNKED_CACHES,
-    CHUNKED_STATE_KINDS,
-    LATENT_STATE_ALIGNMENT,
-    UNRULED_ARCHITECTURES,
-)
+from llmops.core.memory.vllm_defaults import block_tokens
+from llmops.core.memory.vllm_facts import AUTO_CACHE_FOLLOWS_CHECKPOINT, CHUNKED_CACHES, UNRULED_ARCHITECTURES
+from llmops.core.memory.vllm_pages import DTYPE_BYTES, CacheLayer
 from llmops.core.memory.vllm_settings import VllmSettings
-from llmops.core.model import AttentionLayer, ModelSpec, StateLayer
+from llmops.core.memory.vllm_states import with_states
+from llmops.core.model import AttentionLayer, ModelSpec
 
 # vllm/v1/kv_cache_interface.py and the backends' customize_spec: (eighths of a byte for each element, bytes for each
 # head and each of keys and values).
@@ -32,31 +27,6 @@ PACKED_LATENT_BYTES = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
 LATENT_TYPES = ("bfloat16", "float16", "bf16", "fp16", "fp8", "fp8_e4m3", "fp8_e5m2", *PACKED_LATENT_BYTES)
 # A key of the indexer: one byte for each element and a scale of four bytes for 128 (deepseek_v2.py).
 INDEX_SCALE_ELEMENTS, INDEX_SCALE_BYTES = 128, 4
-DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-# vllm/model_executor/layers/mamba/mamba_utils.py: what `auto` is for the recurrent part; others take the model's type.
-STATE_DTYPES = {"kimi_delta": "float32"}
-ARCHITECTURE_STATE_DTYPES = {"nemotron_h": "float32"}
-# vllm/platforms/xpu.py: the kernel's blocks are multiples of 64.
-XPU_GATED_DELTA_TOKENS = 64
-# Positions of a convolution before the current one; a guess of more tokens keeps as many more.
-CONVOLUTION_POSITIONS = 3
-
-
-@dataclass(frozen=True)
-class CacheLayer:
-    """One layer's share of a page table on one card.
-
-    `kind` is full, window, chunked, latent or state; `window_tokens` is the window or chunk. `token_bytes` is 0 for a
-    state, which takes `state_blocks` pages of `page_bytes` for each request instead.
-    """
-
-    kind: str
-    token_bytes: int
-    block_tokens: int
-    page_bytes: int
-    window_tokens: int | None = None
-    state_blocks: int = 0
-    layer: int | None = None
 
 
 def cache_layers(model: ModelSpec, settings: VllmSettings) -> tuple[CacheLayer, ...]:
@@ -74,7 +44,7 @@ def cache_layers(model: ModelSpec, settings: VllmSettings) -> tuple[CacheLayer, 
     attention += draft_layers(attention, settings)
     if not model.state_layers:
         return attention
-    return _with_states(model, settings, attention)
+    return with_states(model, settings, attention)
 
 
 def draft_layers(attention: tuple[CacheLayer, ...], settings: VllmSettings) -> tuple[CacheLayer, ...]:
@@ -155,51 +125,6 @@ def heads_on_rank(kv_heads: int, ranks: int) -> int:
     )
 
 
-def _with_states(model: ModelSpec, settings: VllmSettings, attention: tuple[CacheLayer, ...]) -> tuple[CacheLayer, ...]:
-    """States and attention share pages: the attention's block grows until a page holds a state; states are padded."""
-    states = tuple(_state_layer(layer, model, settings) for layer in model.state_layers)
-    if not attention:
-        return states
-    token = max(layer.token_bytes for layer in attention)
-    largest = max(state.page_bytes for state in states)
-    unit = attention[0].block_tokens
-    if any(layer.kind == "latent" for layer in attention):
-        unit = max(unit, LATENT_STATE_ALIGNMENT.at(settings.version))
-    block = max(attention[0].block_tokens, unit * -(-largest // (unit * token)))
-    if settings.device == "xpu" and any(layer.kind == "gated_delta" for layer in model.state_layers):
-        block = -(-block // XPU_GATED_DELTA_TOKENS) * XPU_GATED_DELTA_TOKENS
-    page = block * token
-    grown = tuple(replace(one, block_tokens=block, page_bytes=block * one.token_bytes) for one in attention)
-    return grown + tuple(replace(state, page_bytes=page, block_tokens=block) for state in states)
-
-
-def _state_layer(layer: StateLayer, model: ModelSpec, settings: VllmSettings) -> CacheLayer:
-    ranks = settings.tensor_parallel
-    convolution = -(-layer.convolution_elements // ranks)
-    convolution += convolution // CONVOLUTION_POSITIONS * settings.draft_tokens
-    base = DTYPE_BYTES.get(settings.dtype or "", 2)
-    recurrent = -(-layer.recurrent_elements // ranks) * _state_bytes(layer, model, settings, base)
-    return CacheLayer(
-        "state", 0, 0, convolution * base + recurrent, state_blocks=_state_blocks(layer, model, settings),
-        layer=layer.layer,
-    )  # fmt: skip
-
-
-def _state_bytes(layer: StateLayer, model: ModelSpec, settings: VllmSettings, base: int) -> int:
-    asked = settings.mamba_state_dtype or model.state_data_type
-    asked = asked or ARCHITECTURE_STATE_DTYPES.get(model.architecture) or STATE_DTYPES.get(layer.kind)
-    return DTYPE_BYTES.get(asked or "", base)
-
-
-def _state_blocks(layer: StateLayer, model: ModelSpec, settings: VllmSettings) -> int:
-    """Pages of one request in one layer: the running state, one for each guessed token, and those kept for reuse."""
-    if not caches_prefixes(model, settings):
-        return 1 + settings.draft_tokens
-    if layer.kind in CHUNKED_STATE_KINDS.at(settings.version):
-        what = f"prefix caching of {layer.kind} states in vLLM {settings.version}"
-        raise _unruled(what, "--no-enable-prefix-caching plans without it")
-    return 2 + settings.draft_tokens + (1 if layer.kind in CHECKPOINT_STATE_KINDS.at(settings.version) else 0)
-
-
-def _unruled(what: str, hint: str = "give --kv-memory-bytes and read the tokens from the engine's log") -> Exception:
+def _unruled(what: str) -> Exception:
+    hint = "give --kv-memory-bytes and read the tokens from the engine's log"
     return UnknownArchitecture(f"llmops has no rule for {what}", hint=hint)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from llmops.core.memory.vllm_defaults import Batch
+from llmops.core.memory.vllm_defaults import Batch, CardFacts
+from llmops.core.memory.vllm_encoder import encoder_pass
 from llmops.core.memory.vllm_facts import GRAPH_LAYER_BYTES, GRAPHS_INSIDE, LOGIT_BYTES
 from llmops.core.memory.vllm_groups import stage_layers
 from llmops.core.memory.vllm_settings import VllmSettings
@@ -29,39 +30,41 @@ UNIFIED_BYTES = (300 * MIB, 6 * GIB)
 # Sizes of the batches that graphs are captured for (vllm/config/vllm.py): up to twice the requests, at most 512.
 LARGEST_CAPTURE = 512
 GRAPH_BASE_BYTES = 100 * MIB
+# Models with states took 0.36 to 0.69 GiB for two to seven graphs in five logs of 0.16 to 0.20, 0.07 to 0.26 others.
+STATE_GRAPH_BASE_BYTES = 640 * MIB
 # Graphs may take more than was estimated, and the allocator leaves holes: an out-of-memory during the capture was seen
 # with 1.39 GiB free beside 1.28 GiB of graphs.
 CAPTURE_MARGIN_BYTES = 160 * MIB
+NO_CARD = CardFacts()
 
 
-def activation(model: ModelSpec, settings: VllmSettings, batch: Batch) -> Span:
-    """Peak of the profiled step on one card: the wider of a forward pass and of choosing tokens from all logits."""
+def activation(model: ModelSpec, settings: VllmSettings, batch: Batch, card: CardFacts = NO_CARD) -> Span:
+    """Peak of the profiled step on one card: the wider of a forward pass and of choosing tokens from all logits.
+
+    What the encoder made stays while the model's own pass runs; its pass comes before and may be wider.
+    """
     forward = batch.tokens * step_token_bytes(model, settings)
     hidden = batch.tokens * model.embedding_length * 2
     logits = batch.requests * model.vocabulary_size
     low_each, high_each = LOGIT_BYTES.at(settings.version)
-    low = max(int(forward * FORWARD_SHARE[0]), int(logits * low_each))
+    least = batch.tokens * least_token_bytes(model, settings.tensor_parallel)
+    low = max(int(forward * FORWARD_SHARE[0]), least, int(logits * low_each))
     high = max(int(forward * FORWARD_SHARE[1]), int(logits * high_each) + 2 * hidden)
     why = f"{batch.tokens} tokens and the logits of {batch.requests} requests in the profiled step"
-    if model.encoder is not None:
-        return low, max(high, _encoder_bytes(model, batch)), f"{why}; or the largest pictures in the encoder"
+    encoder = encoder_pass(model, settings, batch, card)
+    if encoder is not None:
+        return max(low, encoder.low), max(high + encoder.kept, encoder.high), f"{why}; or {encoder.reason}"
     if model.encoder_weights_bytes:
         return low, high + ENCODER_HIGH_BYTES, f"{why}; an encoder is profiled too"
     return low, high, why
 
 
-def _encoder_bytes(model: ModelSpec, batch: Batch) -> int:
-    """The encoder's own pass at most, with what it makes: as many of its largest inputs as a step holds, at least one.
+def least_token_bytes(model: ModelSpec, ranks: int) -> int:
+    """What no kernel avoids: the stream, what is added to it, and a dense layer's inner rows before and after.
 
-    It is whole on every card (vllm/v1/worker/gpu_model_runner.py, profile_run; encoder_budget.py).
+    0 for experts, whose kernels may keep their rows to themselves.
     """
-    shape = model.encoder
-    if shape is None:
-        return 0
-    tokens = max(batch.tokens, shape.largest_tokens)
-    each = 2 * (HIDDEN_COPIES * shape.embedding_length + 3 * shape.feed_forward_length)
-    made = 2 * tokens * model.embedding_length
-    return int(tokens * shape.patches_per_token * each * FORWARD_SHARE[1]) + made
+    return 0 if model.experts else 2 * (2 * model.embedding_length + 2 * model.feed_forward_length // ranks)
 
 
 def step_token_bytes(model: ModelSpec, settings: VllmSettings) -> int:
@@ -111,7 +114,8 @@ def graphs(model: ModelSpec, settings: VllmSettings, batch: Batch) -> Span:
     layers = max(stage_layers(model.layers, settings))
     # With adapters every size is captured twice, with and without one (cudagraph_specialize_lora).
     sizes = captured_sizes(batch.requests) * (2 if settings.adapters else 1)
-    high = GRAPH_BASE_BYTES + sizes * layers * GRAPH_LAYER_BYTES.at(settings.version)
+    base = STATE_GRAPH_BASE_BYTES if model.state_layers else GRAPH_BASE_BYTES
+    high = base + sizes * layers * GRAPH_LAYER_BYTES.at(settings.version)
     return 0, high, f"graphs of {sizes} batch sizes and {layers} layers; small ones share memory"
 
 

@@ -22,7 +22,7 @@ def shape(**keys: Any) -> EncoderShape | None:
     [
         (
             {"vision_config": {**SIGLIP, "patch_size": 16, "spatial_merge_size": 2}},
-            EncoderShape(1_152, 4_304, 4, 16_384),
+            EncoderShape(1_152, 4_304, 4, 16_384, patch_length=768),
         ),
         (
             {"vision_config": {"embed_dim": 1_280, "hidden_size": 3_584, "mlp_ratio": 4, "spatial_merge_size": 2}},
@@ -38,11 +38,11 @@ def shape(**keys: Any) -> EncoderShape | None:
                     "patch_size": 14,
                 },
             },
-            EncoderShape(1_024, 4_096, 4, 3_025),
+            EncoderShape(1_024, 4_096, 4, 3_025, patch_length=588),
         ),
         (
             {"mm_tokens_per_image": 256, "vision_config": {**SIGLIP, "image_size": 896, "patch_size": 14}},
-            EncoderShape(1_152, 4_304, 16, 256, 256),
+            EncoderShape(1_152, 4_304, 16, 256, 256, patch_length=588),
         ),
         (
             {
@@ -60,7 +60,44 @@ def shape(**keys: Any) -> EncoderShape | None:
         ),
         (
             {"vision_config": {"hidden_size": 1_024, "image_size": 336, "patch_size": 14}},
-            EncoderShape(1_024, 4_096, 1, 2_880),
+            EncoderShape(1_024, 4_096, 1, 2_880, patch_length=588),
+        ),
+        (
+            {
+                "model_type": "qwen3_vl",
+                "vision_config": {
+                    **SIGLIP,
+                    "patch_size": 16,
+                    "spatial_merge_size": 2,
+                    "temporal_patch_size": 2,
+                    "deepstack_visual_indexes": [8, 16, 24],
+                },
+            },
+            EncoderShape(1_152, 4_304, 4, 16_384, kind="qwen3_vl", patch_length=1_536, outputs=4),
+        ),
+        (
+            {
+                "max_dynamic_patch": 12,
+                "downsample_ratio": 0.5,
+                "vision_config": {"model_type": "intern_vit_6b", **SIGLIP, "image_size": 448, "patch_size": 14},
+            },
+            EncoderShape(1_152, 4_304, 4, 3_328, kind="intern_vit_6b", patch_length=588),
+        ),
+        (
+            {
+                "vision_config": {
+                    "model_type": "llama4_vision_model",
+                    **SIGLIP,
+                    "image_size": 336,
+                    "patch_size": 14,
+                    "pixel_shuffle_ratio": 0.5,
+                }
+            },
+            EncoderShape(1_152, 4_304, 4, 2_448, kind="llama4_vision_model", patch_length=588),
+        ),
+        (
+            {"vision_config": {"vt_hidden_size": 1_152, "vt_intermediate_size": 4_304, "spatial_merge_size": 2}},
+            EncoderShape(1_152, 4_304, 4, 16_384),
         ),
     ],
 )
@@ -82,3 +119,19 @@ def test_each_way_to_make_tokens_of_patches(keys: dict[str, Any], expected: Enco
 )
 def test_sizes_that_are_not_there_or_cannot_be_give_no_shape(keys: dict[str, Any]) -> None:
     assert shape(**keys) is None
+
+
+@pytest.mark.parametrize(
+    ("processor", "tokens"),
+    [
+        ({"size": {"longest_edge": 1_003_520, "shortest_edge": 3_136}}, 980),
+        ({"max_pixels": 1_003_520, "size": {"longest_edge": 7}}, 980),
+        ({"size": {"height": 336}}, 16_384),
+        ({"max_pixels": 12}, 16_384),
+        ({"max_pixels": "many", "size": []}, 16_384),
+    ],
+)
+def test_the_processor_says_how_large_pictures_may_be(processor: dict[str, Any], tokens: int) -> None:
+    whole = ConfigFacts("/m/config.json", {"vision_config": {**SIGLIP, "patch_size": 16, "spatial_merge_size": 2}})
+    found = encoder_shape(whole, ConfigFacts("/m/preprocessor_config.json", processor))
+    assert found is not None and found.largest_tokens == tokens

@@ -108,7 +108,7 @@ def test_other_cards_estimate_their_graphs_later(device: str, version: tuple[int
     assert graphs_inside(VllmSettings(version=Version(version), device=device)) is inside
 
 
-def test_the_largest_pictures_may_be_the_widest_part_of_the_profiled_step() -> None:
+def test_an_encoder_of_an_unknown_kind_may_take_anything_up_to_a_wide_guess() -> None:
     step = Batch(2_048, 16)
     seeing = replace(SERVED, encoder=EncoderShape(1_152, 4_304, 4, 16_384))
     low, high, why = activation(seeing, SETTINGS, step)

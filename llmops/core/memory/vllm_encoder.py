@@ -1,0 +1,195 @@
+"""What the profiled pass of a picture encoder takes on one card: its largest inputs, and the rows alive for a patch.
+
+Rows were counted while vLLM 0.32.0's own modules ran on a processor with every live tensor watched; inputs and budgets
+are those of vllm/multimodal/encoder_budget.py and of each family's get_mm_max_tokens_per_item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from llmops.core.memory.vllm_defaults import Batch, CardFacts, longest_request
+from llmops.core.memory.vllm_settings import VllmSettings
+from llmops.core.model import EncoderShape, ModelSpec
+from llmops.core.version import Since, Timeline, Version
+
+_MODELS = "vllm/model_executor/models"
+FIRST = Version((0, 0))
+
+
+@dataclass(frozen=True)
+class Tower:
+    """Rows alive for one patch at the widest point of a layer, in 16 bit.
+
+    `whole` and `divided` are as wide as the encoder (the second are divided over a tensor-parallel group), `inner` as
+    its inner width: least and most, as activations run as one kernel or step by step.
+    """
+
+    whole: int
+    divided: int
+    inner: tuple[int, int]
+    rotates: bool = True
+
+
+_QWEN2, _QWEN25, _QWEN3 = Tower(4, 8, (2, 3)), Tower(4, 8, (3, 4)), Tower(4, 8, (2, 2))
+_SIGLIP = Tower(4, 4, (2, 2), rotates=False)
+TOWERS: Mapping[str, Tower] = {
+    "qwen2_vl": _QWEN2,
+    "qwen2_5_vl": _QWEN25,
+    **dict.fromkeys(
+        ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "qwen3_5_vision", "qwen3_vl_vision"), _QWEN3
+    ),
+    **dict.fromkeys(("siglip_vision_model", "intern_vit_6b", "internvl_vision"), _SIGLIP),
+    "pixtral": Tower(6, 8, (3, 4)),
+    "llama4_vision_model": Tower(4, 12, (2, 2)),
+    "moonvit": Tower(4, 20, (2, 2)),
+    "gemma4_vision": Tower(4, 8, (3, 4)),
+}
+# Rows that some attention kernels add: queries, keys and values laid out anew. One card with a flash kernel took them.
+PLAIN_ATTENTION_ROWS = 3
+# A vision model compiled against the count, and what kernels keep beside it.
+SHARE = (0.9, 1.1)
+# Rotated queries and keys were copied and turned in 32 bits: twice the divided rows.
+ROTATES_IN_FLOAT = Timeline(
+    (
+        Since(FIRST, value=True, source=f"{_MODELS}/qwen2_vl.py: apply_rotary_pos_emb_vision, t.float()"),
+        Since(Version((0, 13, 0)), value=False, source=f"{_MODELS}/qwen2_5_vl.py: ApplyRotaryEmb"),
+    )
+)
+# Pairs of frames of the longest video, each as large as the largest picture, as far as the context holds them.
+_QWEN2_PAIRS = Timeline(
+    (
+        Since(FIRST, 8, f"{_MODELS}/qwen2_vl.py: _MAX_FRAMES_PER_VIDEO = 16"),
+        Since(Version((0, 11, 0)), 7, f"{_MODELS}/qwen2_vl.py: _MAX_FRAMES_PER_VIDEO = 14"),
+    )
+)
+VIDEO_PAIRS = {"qwen2_vl": _QWEN2_PAIRS, "qwen2_5_vl": _QWEN2_PAIRS}
+# Qwen3-VL was profiled with a video of 25,165,824 pixels, its cache with 12.5 tokens for each of them.
+QWEN3_VIDEO_TOKENS, QWEN3_VIDEO_FACTOR = 12_288, 12.5
+QWEN3_BY_VIDEO = Timeline(
+    (
+        Since(FIRST, value=True, source=f"{_MODELS}/qwen3_vl.py: formatted_video_soft_tokens"),
+        Since(Version((0, 13, 0)), value=False, source=f"{_MODELS}/qwen3_vl.py: the largest picture has more"),
+    )
+)
+# Whether what the encoder made was padded to the whole budget of its cache, for each input.
+PADS_OUTPUTS = Timeline(
+    (
+        Since(FIRST, value=False, source="vllm/v1/worker/gpu_model_runner.py: kept as it is"),
+        Since(Version((0, 11, 0)), value=True, source="vllm/v1/worker/gpu_model_runner.py: expanded to encoder_budget"),
+        Since(Version((0, 12, 0)), value=False, source="vllm/v1/worker/gpu_model_runner.py: kept as it is"),
+    )
+)
+# Whether pictures were kept apart by a square of all their patches where xformers is absent.
+MASKS_PICTURES = Timeline(
+    (
+        Since(FIRST, value=True, source=f"{_MODELS}/pixtral.py: generate_block_attention_mask"),
+        Since(Version((0, 32, 0)), value=False, source=f"{_MODELS}/pixtral.py: MMEncoderAttention"),
+    )
+)
+# Gemma 4: frames of a video one by one, or as many as a tenth of the card holds of their positions.
+GEMMA4_BY_CHUNKS = Timeline(
+    (
+        Since(FIRST, value=False, source=f"{_MODELS}/gemma4_mm.py: for i in range(pv_chunk.shape[0])"),
+        Since(Version((0, 22, 0)), value=True, source=f"{_MODELS}/gemma4_mm.py: _encoder_chunk"),
+    )
+)
+GEMMA4_FRAMES, GEMMA4_FRAME_TOKENS, GEMMA4_COUNTED_BYTES = 32, 70, 32
+# A position of each axis became a row as long as their table, of 8 bytes and again of 2 (F.one_hot), up to some release
+# of transformers between 5.10 and 5.13; 0.32.0 asks for 5.16.1.
+POSITION_BYTES = Timeline(
+    (
+        Since(FIRST, 2 * (8 + 2), "transformers 5.10, modeling_gemma4.py: _position_embeddings"),
+        Since(Version((0, 32, 0)), 0, "transformers 5.16, modeling_gemma4.py: F.embedding"),
+    )
+)
+# Another encoder: rows of a layer, and what may be alive against them.
+OTHER_ROWS, OTHER_INNER_ROWS, OTHER_SHARE = 6, 3, 1.6
+
+
+@dataclass(frozen=True)
+class EncoderPass:
+    """Bytes at the widest point of the pass, and of what it made, which stays while the model's own pass runs."""
+
+    low: int
+    high: int
+    kept: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """Patches of all profiled inputs, their tokens, and the tokens that their cache is made for."""
+
+    patches: int
+    tokens: int
+    cached_tokens: int
+
+
+def encoder_pass(model: ModelSpec, settings: VllmSettings, batch: Batch, card: CardFacts) -> EncoderPass | None:
+    """The profiled pass with as many of the largest inputs as a step holds, at least one; None without an encoder."""
+    shape = model.encoder
+    if shape is None:
+        return None
+    inputs = _inputs(shape, model, settings, batch)
+    kept = 2 * inputs.cached_tokens * model.embedding_length * shape.outputs
+    tower = TOWERS.get(shape.kind)
+    if tower is None:
+        most = 2 * (OTHER_ROWS * shape.embedding_length + OTHER_INNER_ROWS * shape.feed_forward_length) * OTHER_SHARE
+        return EncoderPass(0, int(inputs.patches * most) + kept, kept, "the largest pictures in the encoder")
+    if shape.kind == "gemma4_vision":
+        low, high = _gemma4(shape, tower, inputs, settings, card)
+    else:
+        low, high = _patches(shape, tower, inputs.patches, settings)
+    if shape.kind == "pixtral" and MASKS_PICTURES.at(settings.version):
+        high += 4 * inputs.patches**2
+    reason = f"the encoder with pictures of {inputs.tokens} tokens, by what its attention and activations copy"
+    return EncoderPass(low, high + kept, kept, reason)
+
+
+def _inputs(shape: EncoderShape, model: ModelSpec, settings: VllmSettings, batch: Batch) -> _Inputs:
+    longest = longest_request(model, settings)
+    tokens = cached = shape.largest_tokens
+    pairs = VIDEO_PAIRS.get(shape.kind)
+    if pairs is not None:
+        tokens = cached = tokens * max(min(longest // tokens, pairs.at(settings.version)), 1)
+    elif shape.kind.startswith("qwen3_vl") and QWEN3_BY_VIDEO.at(settings.version):
+        tokens, cached = QWEN3_VIDEO_TOKENS, int(QWEN3_VIDEO_TOKENS * QWEN3_VIDEO_FACTOR)
+    elif shape.kind.startswith("intern"):
+        tokens = cached = max(tokens, longest - tokens)
+    budget = max(batch.tokens, cached)
+    items = max(min(budget // cached, batch.requests * max(longest // cached, 1)), 1)
+    made = budget if PADS_OUTPUTS.at(settings.version) else tokens
+    return _Inputs(items * tokens * shape.patches_per_token, items * tokens, items * made)
+
+
+def _patches(shape: EncoderShape, tower: Tower, patches: int, settings: VllmSettings) -> tuple[int, int]:
+    """Least and most bytes of a pass over so many patches."""
+    ranks = settings.tensor_parallel
+    width, inner = shape.embedding_length, shape.feed_forward_length
+    turned = 2 if tower.rotates and ROTATES_IN_FLOAT.at(settings.version) else 1
+    ends = []
+    for divided, steps in (
+        (tower.divided, tower.inner[0]),
+        (turned * tower.divided + PLAIN_ATTENTION_ROWS, tower.inner[1]),
+    ):
+        attention = tower.whole * width + divided * width // ranks
+        ends.append(shape.patch_length + max(attention, tower.whole * width + steps * inner // ranks))
+    return int(2 * patches * ends[0] * SHARE[0]), int(2 * patches * ends[1] * SHARE[1])
+
+
+def _gemma4(
+    shape: EncoderShape, tower: Tower, inputs: _Inputs, settings: VllmSettings, card: CardFacts
+) -> tuple[int, int]:
+    """All frames lie there; the encoder takes one after the other, or as many as their positions leave room for."""
+    frame = GEMMA4_FRAME_TOKENS * shape.patches_per_token
+    frames = max(-(-inputs.tokens // shape.largest_tokens) * GEMMA4_FRAMES, 1)
+    at_once = 1
+    if GEMMA4_BY_CHUNKS.at(settings.version):
+        at_once = max(card.total_bytes // 10 // max(frame * GEMMA4_COUNTED_BYTES * shape.positions, 1), 1)
+    at_once = min(at_once, frames)
+    laid = 2 * frames * frame * shape.patch_length
+    low, high = _patches(shape, tower, at_once * frame, settings)
+    positions = at_once * frame * POSITION_BYTES.at(settings.version) * shape.positions
+    return laid + low, 2 * laid + max(high, positions)
