@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llmops.actions.subject import EMBEDDED
 from llmops.core.notices import Notice, one_slot
 from llmops.core.serialization import encode
 from llmops.engines import ENGINES
 from llmops.engines.base import Engine
-from llmops.engines.found import InForce, Installation
+from llmops.engines.found import EMBEDDED, InForce, Installation
 from llmops.host import Host
 
 CONTAINERS = frozenset({"docker", "podman"})

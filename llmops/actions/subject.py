@@ -17,12 +17,11 @@ from llmops.core.visible_devices import served_by
 from llmops.core.workload import Workload
 from llmops.engines import engine_named
 from llmops.engines.base import Engine, Models
-from llmops.engines.found import InForce, Installation, Served
+from llmops.engines.found import EMBEDDED, InForce, Installation, Served
 from llmops.host import Host
 from llmops.probe import read_hardware
 
 ABSENT = "absent"
-EMBEDDED = "embedded"
 # Options that say what a machine is made of, or what an engine was left there.
 _DESCRIBING = frozenset({"gpu", "ram", "cores", "kv-memory"})
 

@@ -33,6 +33,8 @@ class Installation:
     problem: str | None = None
 
 
+# How the server that is a part of llmops is managed.
+EMBEDDED = "embedded"
 # The part of InForce.unseen that says that the engine answers only to those who have its key.
 KEY = "key"
 

@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING
 from llmops.host.delegating import DelegatingHost
 
 if TYPE_CHECKING:
-    from llmops.host import Completed, Host, ProcessInfo
+    from llmops.host import Completed, Host, ListeningSocket, ProcessInfo
 
 
 class OneLook(DelegatingHost):
-    """Reads the processes once and runs each command once, as long as it lives: for what looks and does not wait.
+    """Reads processes and listeners once and runs each command once, as long as it lives: for what looks and does not
+    wait.
 
-    Detecting every engine would otherwise walk through /proc and start the container managers for each of them.
+    Detecting every engine and what it serves would otherwise walk through /proc several times for each of them, and
+    start the container managers again.
     """
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
         self._processes: tuple[ProcessInfo, ...] | None = None
+        self._listeners: tuple[ListeningSocket, ...] | None = None
         self._answers: dict[tuple[str, ...], Completed] = {}
 
     def processes(self) -> tuple[ProcessInfo, ...]:
@@ -27,6 +30,12 @@ class OneLook(DelegatingHost):
         if self._processes is None:
             self._processes = self._host.processes()
         return self._processes
+
+    def listening_sockets(self) -> tuple[ListeningSocket, ...]:
+        """As they were at the first question."""
+        if self._listeners is None:
+            self._listeners = self._host.listening_sockets()
+        return self._listeners
 
     def query(self, argv: Sequence[str], *, timeout_seconds: float = 20.0) -> Completed:
         """What the command said the first time; one that could not be run is tried again."""

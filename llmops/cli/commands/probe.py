@@ -24,13 +24,15 @@ def command(session: Session, /, *, bandwidth: bool, snapshot: str | None) -> Re
     from llmops.actions.serving_now import serving_documents, serving_notices, serving_now
     from llmops.core.documents import hardware_document, notice_documents
     from llmops.core.notices import hardware_notices
+    from llmops.host.one_look import OneLook
     from llmops.probe import read_hardware
 
     with reading_host(snapshot) as host:
         if bandwidth:
             session.progress("measuring memory bandwidth")
-        hardware = read_hardware(host, bandwidth=bandwidth)
-        serving = serving_now(host)
+        look = OneLook(host)
+        hardware = read_hardware(look, bandwidth=bandwidth)
+        serving = serving_now(look)
     notices = (*hardware_notices(hardware), *serving_notices(serving))
 
     def text() -> str:

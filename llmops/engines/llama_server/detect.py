@@ -19,7 +19,7 @@ from llmops.engines.containers import (
     own_machine,
 )
 from llmops.engines.foreign import whose_program
-from llmops.engines.found import Installation
+from llmops.engines.found import EMBEDDED, Installation
 from llmops.engines.llama_server.arguments import EMBEDDED_MODULE, PROGRAM, program_length
 from llmops.engines.llama_server.programs import (
     Answers,
@@ -193,4 +193,4 @@ def _embedded(machine: Machine) -> Iterator[Installation]:
     command = embedded_command()
     if command is not None:
         machine.answers[command] = embedded_answers()
-        yield machine.installation("embedded", command, detail="the server that is a part of llmops")
+        yield machine.installation(EMBEDDED, command, detail="the server that is a part of llmops")
