@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from llmops.actions.plan import Planned
-from llmops.core.recommendation import Circumstances, Recommendation, recommend
+from llmops.core.recommendation import VLLM, Circumstances, Recommendation, recommend
+from llmops.engines import engine_named
 
 
 def recommendation_for(planned: Planned) -> Recommendation:
@@ -19,5 +20,6 @@ def recommendation_for(planned: Planned) -> Recommendation:
             context_tokens=plan.context_tokens_per_slot,
             served_slots=planned.served_slots,
             on_a_card=plan.gpu_layers is not None,
+            not_served=engine_named(VLLM).why_not(plan.model) if plan.model.classes else None,
         )
     )

@@ -42,6 +42,7 @@ class Circumstances:
     """What a recommendation rests on: a plan for `engine` with so many `slots`, and `served_slots` now if known.
 
     `context_tokens` is what one request may have; `on_a_card` is for a plan for cards that nobody described.
+    `not_served` says why vLLM cannot serve the model at all; None where it can, or where that is not known.
     """
 
     engine: str
@@ -52,6 +53,7 @@ class Circumstances:
     context_tokens: int
     served_slots: int | None = None
     on_a_card: bool = False
+    not_served: str | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ def _consider(found: Circumstances) -> str:
 def reasons_against_vllm(found: Circumstances) -> Iterator[str]:
     """Why vLLM does not pay, the strongest reason first."""
     cards, memory = found.hardware.gpus, found.hardware.memory.total_bytes
+    if found.not_served is not None:
+        yield found.not_served
     if not cards and not found.on_a_card:
         if memory is not None and memory <= SMALL_MACHINE_BYTES:
             yield (

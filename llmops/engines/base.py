@@ -132,6 +132,10 @@ class Engine(Protocol):
         """Raise Unsupported where llmops cannot make files that serve this model (None: any model) with it."""
         ...
 
+    def why_not(self, model: ModelSpec) -> str | None:
+        """Why no known version of it can serve this model, whatever the machine; None where one can, or may."""
+        ...
+
     def models(self, host: Host, references: tuple[str, ...], installation: Installation, in_force: InForce) -> Models:
         """The models asked for, or those that it serves or could serve where none is.
 

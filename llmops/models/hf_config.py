@@ -67,6 +67,12 @@ class ConfigFacts:
         """The classes that hold the model, as it names them."""
         return self.texts("architectures") or ()
 
+    @property
+    def has_own_code(self) -> bool:
+        """Whether a class beside the file holds the model."""
+        classes = self.values.get("auto_map")
+        return isinstance(classes, dict) and any(str(name).startswith("AutoModel") for name in classes)
+
     def language(self) -> ConfigFacts:
         """The part that is the language model: a nested one, or this one itself."""
         for name in LANGUAGE_PARTS:

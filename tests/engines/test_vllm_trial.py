@@ -77,16 +77,29 @@ def test_a_trial_serves_as_planned_and_leaves_nothing(directory: Path, tmp_path:
     assert processes_of(str(model)) == []
 
 
-def test_our_word_comes_before_the_engines_traceback(directory: Path, tmp_path: Path) -> None:
-    # llmops goes by the type of the model, the server by the name of its class as well.
-    model = write_model(full_attention(), tmp_path)
+def renamed(directory: Path, architecture: str) -> Path:
+    """A model whose config.json names another class."""
+    model = write_model(full_attention(), directory)
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
-    config["architectures"] = ["NobodysForCausalLM"]
+    config["architectures"] = [architecture]
     (model / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return model
+
+
+def test_an_architecture_that_nobody_has_is_refused_before_the_start(directory: Path, tmp_path: Path) -> None:
+    code, envelope, progress = trial(directory, renamed(tmp_path, "NobodysForCausalLM"), tmp_path / "state")
+    assert code == 7, envelope
+    assert "has the architecture NobodysForCausalLM" in envelope["errors"][0]["message"]
+    assert "starting vllm" not in progress
+
+
+def test_our_word_comes_before_the_engines_traceback(directory: Path, tmp_path: Path) -> None:
+    # Transformers has this class, and it is not one that vLLM can wrap, which the server finds when it starts.
+    model = renamed(tmp_path, "GPTNeoForCausalLM")
     code, envelope, _ = trial(directory, model, tmp_path / "state")
     assert code == 11, envelope
     (error,) = envelope["errors"]
-    assert "this vLLM cannot serve the architecture 'NobodysForCausalLM'" in error["message"]
+    assert "this vLLM cannot serve the architecture 'GPTNeoForCausalLM'" in error["message"]
     assert "Traceback" not in error["message"]
     assert error["hint"].startswith("nothing was changed")
     assert processes_of(str(model)) == []

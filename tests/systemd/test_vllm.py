@@ -40,7 +40,30 @@ WANTED = (
 # vLLM's kernels for processors need this library of the system.
 LIBRARY = Path("/lib/x86_64-linux-gnu/libnuma.so.1")
 READY_SECONDS = 600.0
-UNSERVABLE, NOBODYS = "unservable", {"architectures": ["NobodysForCausalLM"]}
+# Transformers has this class, which vLLM cannot wrap: it is known when the server starts, not before.
+UNSERVABLE, INCOMPATIBLE = "unservable", {"architectures": ["GPTNeoForCausalLM"]}
+CLOSED_MODEL = f"/home/me/models/{full_attention().name}"
+CONFIG_FILE = "/etc/vllm/server.yaml"
+OWN_CONFIG = "max-model-len: 1024\nmax-num-seqs: 64\nkv-cache-memory-bytes: 6M\nuvicorn-log-level: warning\n"
+KEPT_WORDS = (
+    "--served-model-name assistant small", "--enable-auto-tool-choice", "--tool-call-parser hermes",
+    f"--config {CONFIG_FILE}", "--enforce-eager",
+)  # fmt: skip
+OWN_UNIT = f"""[Unit]
+Description=Our assistant
+After=network-online.target
+
+[Service]
+User=vllm
+Environment=HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1
+Environment="VLLM_HOST_IP=127.0.0.1"
+ExecStart=/opt/vllm/bin/vllm serve {MODEL} --host 127.0.0.1 \\
+    {" ".join(KEPT_WORDS)}
+Restart=on-failure
+
+[Install]
+WantedBy=multi-user.target
+"""
 # Asks once to see how fast it is, then for a few seconds of tokens (a stop allows many times as long), and has the
 # server stopped when the first ones came.
 _STREAM = """
@@ -83,7 +106,7 @@ def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     directory = tmp_path_factory.mktemp("vllm")
     models = write_model(full_attention(), directory / "models").parent
     # llmops goes by the type of a model, vLLM by the name of its class as well: it cannot serve this one.
-    write_model(replace(full_attention(), name=UNSERVABLE, config=full_attention().config | NOBODYS), models)
+    write_model(replace(full_attention(), name=UNSERVABLE, config=full_attention().config | INCOMPATIBLE), models)
     layer = directory / "layer"
     library = layer / "usr/lib/x86_64-linux-gnu" / LIBRARY.name
     library.parent.mkdir(parents=True)
@@ -204,7 +227,7 @@ def test_a_server_that_cannot_start_gives_way_to_the_persons_own(machine: Machin
     failed = machine.llmops("tune", "--apply", *unservable)
     assert failed.exit_code == 5, failed
     (error,) = failed.envelope["errors"]
-    assert "this vLLM cannot serve the architecture 'NobodysForCausalLM'" in error["message"]
+    assert f"this vLLM cannot serve the architecture {INCOMPATIBLE['architectures'][0]!r}" in error["message"]
     assert "The old configuration is back" in error["message"]
     assert configuration(machine) == before
     wait_for(lambda: serves(machine), READY_SECONDS, "the person's server again", lambda: machine.log(UNIT))

@@ -72,6 +72,10 @@ class LlamaServer:
         """Raise Unsupported for a model that is no GGUF file."""
         require_converted(self.name, model)
 
+    def why_not(self, model: ModelSpec) -> str | None:
+        """None: what it can be sized for it can load, once it is converted."""
+        return None
+
     def models(self, host: Host, references: tuple[str, ...], installation: Installation, in_force: InForce) -> Models:
         """The one model asked for, else the one that is served."""
         if len(references) > 1:

@@ -80,6 +80,10 @@ class Ollama:
         """Raise Unsupported for a model that is no GGUF file."""
         require_converted(self.name, model)
 
+    def why_not(self, model: ModelSpec) -> str | None:
+        """None: what it can be sized for it can load, once it is converted."""
+        return None
+
     def models(self, host: Host, references: tuple[str, ...], installation: Installation, in_force: InForce) -> Models:
         """The models named, or every installed one that can chat."""
         return choose_models(host, references, installation, in_force)

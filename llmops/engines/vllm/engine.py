@@ -19,6 +19,7 @@ from llmops.engines.vllm.memory import memory_model
 from llmops.engines.vllm.models import checkpoint, choose_models
 from llmops.engines.vllm.own_words import words_warnings
 from llmops.engines.vllm.possible import choices
+from llmops.engines.vllm.supported import why_no_release
 from llmops.host import Host
 from llmops.models import read_model
 
@@ -48,9 +49,13 @@ class Vllm:
         """The memory of each card, with the pool of its cache."""
         return memory_model(hardware, model, version, draft)
 
+    def why_not(self, model: ModelSpec) -> str | None:
+        """An architecture that its newest known release does not have."""
+        return why_no_release(model)
+
     def models(self, host: Host, references: tuple[str, ...], installation: Installation, in_force: InForce) -> Models:
         """The one model asked for, else the one that is served."""
-        return choose_models(host, references, in_force)
+        return choose_models(host, references, installation, in_force)
 
     def draft(self, host: Host, reference: str) -> ModelSpec:
         """A checkpoint too."""

@@ -5,13 +5,17 @@ from __future__ import annotations
 from llmops.core.errors import UsageError
 from llmops.core.model import ModelSpec
 from llmops.engines.base import Models
-from llmops.engines.found import InForce
+from llmops.engines.found import InForce, Installation
+from llmops.engines.vllm.supported import check_served
 from llmops.host import Host
 from llmops.models import read_model
 
 
-def choose_models(host: Host, references: tuple[str, ...], in_force: InForce) -> Models:
-    """The one model asked for, else the one that is served; raise UsageError for a GGUF file."""
+def choose_models(host: Host, references: tuple[str, ...], installation: Installation, in_force: InForce) -> Models:
+    """The one model asked for, else the one that is served.
+
+    Raise UsageError for a GGUF file, Unsupported for an architecture that this vLLM does not have.
+    """
     if len(references) > 1:
         raise UsageError("vllm serves one model per server", hint="give --model once")
     reference = references[0] if references else in_force.model_path
@@ -20,7 +24,10 @@ def choose_models(host: Host, references: tuple[str, ...], in_force: InForce) ->
             "no model is given and no running vllm serves one",
             hint="give --model a directory with config.json, or a repository id that is in the local cache",
         )
-    return Models((checkpoint(read_model(host, reference)),))
+    model = checkpoint(read_model(host, reference))
+    if reference == in_force.model_path:  # it serves it: what a list says counts no more
+        return Models((model,))
+    return Models((model,), warnings=check_served(host, model, installation, in_force))
 
 
 def checkpoint(model: ModelSpec) -> ModelSpec:

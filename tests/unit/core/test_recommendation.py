@@ -72,6 +72,11 @@ def test_a_gguf_file_must_be_had_as_a_checkpoint() -> None:
     assert "GGUF" not in recommend(circumstances(model=model(format="safetensors"))).message
 
 
+def test_a_model_that_vllm_does_not_know_is_not_recommended_for_it() -> None:
+    found = recommend(circumstances(not_served="no release has it"))
+    assert (found.engine, found.step, found.reasons[0]) == ("llama-server", Step.KEEP, "no release has it")
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
