@@ -48,7 +48,19 @@ def planned_for(
     check_context(settings, planned.model)
     if to_configure:
         planned.engine.require_configurable(planned.model)
-    return with_engine_warnings(planned), settings
+    return with_engine_warnings(_with_reading_warning(host, planned) if live else planned), settings
+
+
+def _with_reading_warning(host: Host, planned: Planned) -> Planned:
+    """The plan with what would keep the server that runs from its model when it is started again."""
+    from llmops.actions.readable import readable_check
+    from llmops.core.verification import CheckStatus
+
+    if planned.served_slots is None:
+        return planned
+    found = readable_check(host, planned.installation, planned.model)
+    said = tuple(check.detail for check in found if check.status is CheckStatus.FAIL)
+    return replace(planned, plan=replace(planned.plan, warnings=(*planned.plan.warnings, *said)))
 
 
 def _require_configurable_name(engine: str) -> None:

@@ -25,10 +25,16 @@ class Difference:
     refusal: Unsupported | None = None
 
 
-def read_difference(host: Host, planned: Planned, flags: Mapping[str, Any], settings: Settings) -> Difference:
-    """Compare the plan with the disk, as an apply with the same options would; writes nothing."""
+def read_difference(
+    host: Host, planned: Planned, flags: Mapping[str, Any], settings: Settings, *, live: bool = False
+) -> Difference:
+    """Compare the plan with the disk, as an apply with the same options would; writes nothing.
+
+    Only a machine that is here (`live`) is asked for modes, accounts and ports: a recording does not hold them.
+    """
     from llmops import systemd
-    from llmops.actions.target import read_target
+    from llmops.actions.port import require_port
+    from llmops.actions.target import read_target, require_readable
     from llmops.cli.applying import apply_options, require_present
 
     if planned.changes_nothing:
@@ -38,6 +44,9 @@ def read_difference(host: Host, planned: Planned, flags: Mapping[str, Any], sett
         require_present(planned.engine, planned.installation)
         target = read_target(host, planned.engine, planned.installation, planned.plan, options)
         systemd.require_systemd(host)
+        if live:
+            require_readable(host, target, planned.plan)
+            require_port(host, target.unit, target.in_force)
     except Unsupported as refusal:
         return Difference(refusal=refusal)
     return Difference(target.changes, tuple(str(found) for found in target.contradictions))

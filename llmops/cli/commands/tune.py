@@ -61,7 +61,7 @@ def _show(host: Host, session: Session, flags: dict[str, Any], *, replan: bool) 
 
     live = flags["snapshot"] is None
     planned, settings = planned_for(host, flags, session, live=live, measure=live, replan=replan)
-    found = read_difference(host, planned, flags, settings)
+    found = read_difference(host, planned, flags, settings, live=live)
     data = {**planned_data(planned, settings), **difference_data(found)}
     shown = _plan_shown(planned, settings, flags)
 
