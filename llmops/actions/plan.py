@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from llmops.actions.holders import holders, with_holders
@@ -97,7 +97,7 @@ def _served_slots(request: PlanRequest, found: Subject) -> int | None:
 def _sized(host: Host, request: PlanRequest, found: Subject, problem: Problem) -> Plan:
     """The plan, with the rates of the division that was found: more cards for each layer are faster."""
     plan = size(problem)
-    split, splits = Split(plan.tensor_parallel, plan.pipeline_parallel), problem.choices.splits
+    split, splits = Split(**{row.name: getattr(plan, row.name) for row in fields(Split)}), problem.choices.splits
     if split == splits[0]:
         return plan
     rates, _ = rates_of(host, request, found, split, on_gpu=problem.on_gpu)

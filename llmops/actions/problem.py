@@ -140,7 +140,7 @@ def _predicted(
 ) -> Rates:
     hardware = found.hardware
     if split is not None:
-        cards = split.tensor_parallel * split.pipeline_parallel
+        cards = split.tensor_parallel * split.pipeline_parallel  # of one copy: the others are as fast beside it
         hardware = replace(hardware, gpus=hardware.gpus[:cards] or (_UNSEEN_CARD,) * cards * on_gpu)
     return predict_rates(
         hardware,
@@ -151,6 +151,7 @@ def _predicted(
         tensor_parallel=split.tensor_parallel if split else 1,
         eager=request.fixed.enforce_eager,
         part=part,
+        copies=split.data_parallel if split else 1,
     )
 
 

@@ -125,6 +125,15 @@ VLLM = (
         maximum=_MOST_CARDS,
     ),
     OptionSpec(
+        "data-parallel",
+        _K.INTEGER,
+        "Fix the copies of the model that serve side by side (vLLM).",
+        "N",
+        minimum=1,
+        maximum=_MOST_CARDS,
+    ),
+    OptionSpec("expert-parallel", _K.FLAG, "Whole experts on each card instead of parts of all, or not (vLLM)."),
+    OptionSpec(
         "nodes", _K.INTEGER, "Machines like this one that serve together (vLLM).", "N", minimum=1, maximum=_MOST_CARDS
     ),
     OptionSpec(
@@ -186,7 +195,7 @@ APPLYING = (
 CONFIGURABLE = {spec.name: spec for spec in PLANNING + APPLYING}
 
 # Switches that are written as two options on the command line.
-SWITCHES = frozenset({"kv-unified", "repack", "enable-prefix-caching"})
+SWITCHES = frozenset({"kv-unified", "repack", "enable-prefix-caching", "expert-parallel"})
 # One of the two at most; a flag of the command line silences the other one in the file.
 CONTRADICTIONS = (
     ("gpu", "no-gpu"),

@@ -124,6 +124,8 @@ def fixed_of(settings: Settings) -> Fixed:
         kv_memory_bytes=settings.value("kv-memory"),
         tensor_parallel=settings.value("tensor-parallel"),
         pipeline_parallel=settings.value("pipeline-parallel"),
+        data_parallel=settings.value("data-parallel"),
+        expert_parallel=settings.value("expert-parallel"),
         nodes=settings.value("nodes"),
         prefix_caching=settings.value("enable-prefix-caching"),
         enforce_eager=bool(settings.value("enforce-eager")),

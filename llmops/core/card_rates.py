@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llmops.core.card_links import EXCHANGES_PER_LAYER
 from llmops.core.card_specifications import APPLE, GDDR, HBM, SHARED, specification
 from llmops.core.hardware import Bandwidth, Gpu
 from llmops.core.throughput_classes import SpeedClass, Triple, card_class
@@ -20,9 +21,14 @@ _HBM_CAPABILITIES = frozenset({(6, 0), (7, 0), (8, 0), (9, 0), (10, 0), (10, 3)}
 _HBM_ARCHITECTURES = frozenset({"gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"})
 # Of a card that says neither: no graphics memory is this fast so far.
 _HBM_BYTES_PER_SECOND = 1.85e12
-# Two exchanges per layer between cards that share it: over PCIe through the host, likely, over NVLink.
-EXCHANGES_PER_LAYER = 2
+# An exchange between cards that share a layer: over PCIe through the host, likely, over NVLink.
 EXCHANGE_SECONDS: Triple = (60e-6, 22e-6, 7e-6)
+# What the kind of their links leaves of that range.
+LINKED_SECONDS: dict[str | None, Triple] = {
+    "nvlink": (22e-6, 7e-6, 7e-6),
+    "xgmi": (22e-6, 7e-6, 7e-6),
+    "pcie": (60e-6, 22e-6, 22e-6),
+}
 # What sharing a layer leaves of each card's rates: the parts are smaller, and each waits for the slowest.
 SHARING: Triple = (0.7, 0.88, 1.0)
 # Pieces of a prompt run through a row of cards like through a pipe, at most so many at once (2048 / 512 tokens).
@@ -50,16 +56,18 @@ def card_rates(
     engine: str = "llama-server",
     tensor_parallel: int = 1,
     eager: bool = False,
+    linked: str | None = None,
 ) -> CardRates:
     """What the cards reach in decode and prefill.
 
     Every token passes through the layers of one card after the other, so the times add up: a card takes its share of
     the model (as large as its share of the free memory, llama.cpp's default split) divided by its bandwidth. Layers
-    split over cards add room, not speed. `tensor_parallel` cards share each layer and wait for the slowest.
+    split over cards add room, not speed. `tensor_parallel` cards share each layer and wait for the slowest; `linked` is
+    the kind of the links between them, where it is known.
     """
     each = [_one_card(gpu, host, engine, eager=eager) for gpu in gpus]
     if tensor_parallel > 1:
-        return _together(each, tensor_parallel)
+        return _together(each, tensor_parallel, linked)
     shares = _shares(gpus)
     source = " and ".join(dict.fromkeys(rates.source for rates in each))
     if len(gpus) > 1:
@@ -117,14 +125,15 @@ def _in_a_row(shares: tuple[float, ...], rates: list[Triple]) -> Triple:
     return low, likely, high
 
 
-def _together(each: list[CardRates], count: int) -> CardRates:
+def _together(each: list[CardRates], count: int, linked: str | None) -> CardRates:
     slowest = min(each, key=lambda rates: rates.bandwidth[1])
     bandwidth, operations = (
         (rate[0] * SHARING[0] * count, rate[1] * SHARING[1] * count, rate[2] * SHARING[2] * count)
         for rate in (slowest.bandwidth, slowest.operations)
     )
-    low, likely, high = (EXCHANGES_PER_LAYER * seconds for seconds in EXCHANGE_SECONDS)
-    source = f"{slowest.source}, {count} cards that share each layer"
+    low, likely, high = (EXCHANGES_PER_LAYER * seconds for seconds in LINKED_SECONDS.get(linked, EXCHANGE_SECONDS))
+    over = {"nvlink": " over NVLink", "xgmi": " over XGMI", "pcie": " over PCIe"}.get(linked or "", "")
+    source = f"{slowest.source}, {count} cards that share each layer{over}"
     return CardRates(bandwidth, operations, slowest.speed_class, source, (low, likely, high))
 
 

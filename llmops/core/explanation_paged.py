@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from llmops.core.explanation_division import GIVEN, division_reasons
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.plan import Plan, Reason
 from llmops.core.problem import Problem
 from llmops.core.processors import batch_tokens
 from llmops.core.units import format_bytes
-
-GIVEN = "not computed: given, or the engine's own choice"
 
 
 def paged_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
@@ -16,7 +15,7 @@ def paged_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
     return (
         _share_reason(problem, plan),
         *(_pool_reason(plan, budget) for budget in plan.budgets if budget.needed_cache_bytes is not None),
-        *_division_reasons(problem, plan),
+        *division_reasons(problem, plan),
         _batch_reason(problem, plan),
         *_switch_reasons(problem, plan),
     )
@@ -59,26 +58,6 @@ def _pool_reason(plan: Plan, budget: MemoryBudget) -> Reason:
             ("margin", f"{1 - plan.policy.safety_factor:.0%}"),
         ),
         "the engine's rules of blocks and groups; the pessimistic end of every range",
-    )
-
-
-def _division_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
-    fixed = problem.fixed
-    tried = ", ".join(f"{one.tensor_parallel} x {one.pipeline_parallel}" for one in problem.choices.splits)
-    given = fixed.tensor_parallel is not None
-    return (
-        Reason(
-            "tensor_parallel",
-            f"{plan.tensor_parallel} for each layer, {plan.pipeline_parallel} after each other",
-            GIVEN if given else "the fewest cards on which it fits; heads must divide evenly",
-            (
-                ("cards", str(len(problem.hardware.gpus))),
-                ("machines", str(plan.nodes)),
-                ("attention heads", str(plan.model.attention_heads)),
-                ("tried", tried),
-            ),
-            "the user, or the version's default" if given else "model configuration and memory budget",
-        ),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from llmops.core.card_links import exchange_bytes, kind_among, slowest_rate
 from llmops.core.card_rates import card_rates
 from llmops.core.hardware import Bandwidth, Cpu, Hardware
 from llmops.core.model import ModelSpec
@@ -50,12 +51,16 @@ OVERLAP: Triple = (0.0, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class _Reached:
-    """What the machine reaches at one end of the range (0 low, 1 likely, 2 high); exchanges are of a whole step."""
+    """What the machine reaches at one end of the range (0 low, 1 likely, 2 high); exchanges are of a whole step.
+
+    `carried_seconds` is what the links between cards need for one token more, where their rate is known.
+    """
 
     end: int
     bytes_per_second: float
     operations_per_second: float
     exchange_seconds: float
+    carried_seconds: float = 0.0
 
 
 def predict_rates(
@@ -68,15 +73,21 @@ def predict_rates(
     tensor_parallel: int = 1,
     eager: bool = False,
     part: HostPart | None = None,
+    copies: int = 1,
 ) -> Rates:
     """Rates from the machine's bandwidth and arithmetic; no measurement of this model is needed.
 
     `tensor_parallel` cards share each layer; `eager`: vLLM without captured graphs. `part` of the model stays with the
-    processor though cards are used.
+    processor though cards are used. The hardware is that of one of `copies` that serve side by side.
     """
     if on_gpu:
         cards = card_rates(
-            hardware.gpus, hardware.bandwidth, engine=engine, tensor_parallel=tensor_parallel, eager=eager
+            hardware.gpus,
+            hardware.bandwidth,
+            engine=engine,
+            tensor_parallel=tensor_parallel,
+            eager=eager,
+            linked=kind_among(hardware, hardware.gpus),
         )
         reached, operations, speed_class = cards.bandwidth, cards.operations, cards.speed_class
         exchange, source = cards.exchange_seconds, cards.source
@@ -86,12 +97,19 @@ def predict_rates(
         reached = _times(rates, CPU.bandwidth_share)
         operations = _cpu_operations(hardware.cpu)
     cost = work(model, workload, tensor_parallel=tensor_parallel)
+    link = slowest_rate(hardware, hardware.gpus) if tensor_parallel > 1 else None
+    carried = exchange_bytes(model, tensor_parallel) / link if link else 0.0
     if on_gpu and part is not None:
         on_cards = tuple(_Reached(end, reached[end], operations[end], model.layers * exchange[end]) for end in range(3))
         both = _with_host(hardware, cost, part, speed_class, on_cards)
         return replace(both, source=f"predicted from {source}, and for the part on the host {both.source}")
     low, likely, high = (
-        _rate_model(cost, speed_class, _Reached(end, reached[end], operations[end], model.layers * exchange[end]))
+        replace(
+            _rate_model(
+                cost, speed_class, _Reached(end, reached[end], operations[end], model.layers * exchange[end], carried)
+            ),
+            copies=copies,
+        )
         for end in range(3)
     )
     return Rates(low, likely, high, f"predicted from {source}", basis=speed_class.name)
@@ -135,7 +153,7 @@ def _speed(rates: Rates, workload: Workload, streams: int) -> Speed:
         decode_tokens_per_second_per_stream=span,
         decode_tokens_per_second_total=span.likely * streams,
         prefill_tokens_per_second=prefill,
-        ttft_seconds=(streams + 1) / 2 * workload.prompt_tokens / prefill + 1.0 / span.likely,
+        ttft_seconds=(rates.likely.of_each(streams) + 1) / 2 * workload.prompt_tokens / prefill + 1.0 / span.likely,
         basis=basis,
     )
 
@@ -148,7 +166,7 @@ def _rate_model(cost: Work, speed_class: SpeedClass, machine: _Reached) -> RateM
         weights_seconds=cost.shared_bytes / reading,
         expert_seconds=cost.expert_bytes / reading,
         expert_share=cost.expert_share,
-        stream_seconds=cost.stream_bytes / reading,
+        stream_seconds=cost.stream_bytes / reading + machine.carried_seconds,
         prefill_tokens_per_second=_prefill_rate(cost, speed_class, machine, fixed),
         arithmetic_seconds=cost.operations / machine.operations_per_second,
         overlap=OVERLAP[end],
@@ -169,7 +187,7 @@ def _prefill_rate(cost: Work, speed_class: SpeedClass, machine: _Reached, fixed_
     computing = operations / machine.operations_per_second
     reading = (cost.shared_bytes + cost.touched(tokens) * cost.expert_bytes) / machine.bytes_per_second
     both = max(computing, reading) + (1.0 - OVERLAP[machine.end]) * min(computing, reading)
-    return tokens / (fixed_seconds + both)
+    return tokens / (fixed_seconds + both + tokens * machine.carried_seconds)
 
 
 def _times(rates: Triple, shares: Triple) -> Triple:

@@ -22,7 +22,8 @@ class RateModel:
     A step reads the weights (`weights_seconds`, and the touched share of `expert_seconds`) while it computes
     (`arithmetic_seconds` per stream): the longer of the two, and of the shorter what does not overlap. Each stream's
     cache comes on top. `unshared_reads`: share of what each of the first `unshared_streams` would read alone that it
-    reads again though another one has read it. `measured_steps`, where there are any, replace all of it.
+    reads again though another one has read it. `measured_steps`, where there are any, replace all of it. `copies`
+    of the model share the streams, each at these rates.
     """
 
     fixed_seconds: float
@@ -36,17 +37,24 @@ class RateModel:
     unshared_reads: float = 0.0
     unshared_streams: int = 1
     measured_steps: tuple[tuple[int, float], ...] = ()
+    copies: int = 1
+
+    def of_each(self, streams: float) -> float:
+        """Streams of each of the equal copies of the model that serve side by side."""
+        return min(streams, max(1.0, streams / self.copies))
 
     def step_seconds(self, streams: float) -> float:
         """Seconds of one decode step that gives each of the streams one token."""
         if self.measured_steps:
             return self._between_measured(streams)
-        reading, computing = self.reading_seconds(streams), streams * self.arithmetic_seconds
+        each = self.of_each(streams)
+        reading, computing = self.reading_seconds(streams), each * self.arithmetic_seconds
         both = max(reading, computing) + (1.0 - self.overlap) * min(reading, computing)
-        return self.fixed_seconds + both + streams * self.stream_seconds
+        return self.fixed_seconds + both + each * self.stream_seconds
 
     def reading_seconds(self, streams: float) -> float:
         """Seconds of a step that go into reading weights."""
+        streams = self.of_each(streams)
         few = max(1.0, min(streams, float(self.unshared_streams)))
         again = few * self._reading_together(1.0) - self._reading_together(few)
         return self._reading_together(streams) + self.unshared_reads * again
@@ -60,7 +68,7 @@ class RateModel:
 
     def request_seconds(self, streams: float, workload: Workload) -> float:
         """One request in its slot while `streams` are served: all their prefills, which stop each other, and decode."""
-        prefill = streams * workload.prompt_tokens / self.prefill_tokens_per_second
+        prefill = self.of_each(streams) * workload.prompt_tokens / self.prefill_tokens_per_second
         return prefill + workload.reply_tokens * self.step_seconds(streams)
 
     def _between_measured(self, streams: float) -> float:
@@ -109,6 +117,7 @@ def find_knee(model: RateModel) -> Knee:
         total = model.total_tokens_per_second(streams)
         if total >= KNEE_SHARE * plateau:
             return Knee(streams, total, plateau, "plateau")
-        if not model.measured_steps and streams * model.arithmetic_seconds >= model.reading_seconds(streams) > 0.0:
+        computing = model.of_each(streams) * model.arithmetic_seconds
+        if not model.measured_steps and computing >= model.reading_seconds(streams) > 0.0:
             return Knee(streams, total, plateau, "arithmetic")
     return Knee(None, model.total_tokens_per_second(KNEE_MOST_STREAMS), plateau, "plateau")

@@ -33,6 +33,7 @@ class Setting:
 # Options (without their dashes) of one engine or of some, which the others have no setting for.
 VLLM_OPTIONS = frozenset({
     "gpu-memory-utilization", "kv-memory", "tensor-parallel", "pipeline-parallel", "nodes", "max-num-batched-tokens",
+    "data-parallel", "expert-parallel",
     "enable-prefix-caching", "enforce-eager",
 })  # fmt: skip
 GGML_OPTIONS = frozenset({

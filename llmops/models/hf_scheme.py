@@ -60,6 +60,12 @@ class Quantization:
     cache_data_type: str | None = None
     is_known: bool = True
 
+    @property
+    def block(self) -> tuple[int, int]:
+        """Rows and columns that share a scale, by the rule for most matrices; 0 where none do, or all of them."""
+        scheme = next((rule.scheme for rule in reversed(self.rules) if rule.scheme is not None), None)
+        return (0, 0) if scheme is None else (scheme.block_rows, scheme.block_columns)
+
     def scheme_of(self, weight: Weight) -> Scheme | None:
         """How a weight is stored; None for one that keeps the model's own type."""
         if weight.role not in self.roles or not weight.columns or self.ignored.match(weight.module):

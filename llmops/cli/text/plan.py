@@ -80,10 +80,15 @@ def _paged_rows(plan: Plan, cache: str) -> tuple[tuple[str, str], ...]:
     if plan.kv_memory_bytes is not None:
         share = f"{format_bytes(plan.kv_memory_bytes)} of cache on {where}"
     cards = f"{plan.tensor_parallel} for each layer, {plan.pipeline_parallel} after each other"
+    if plan.layer_partition:
+        cards += f" ({', '.join(str(count) for count in plan.layer_partition)} layers)"
+    copies = f"{plan.data_parallel} side by side, {plan.shape.slots_of_each} slots each"
     rows = (
         ("cache", cache),
         ("memory", share),
+        ("copies", copies if plan.data_parallel > 1 else ""),
         ("cards", cards if plan.tensor_parallel * plan.pipeline_parallel > 1 else ""),
+        ("experts", "whole ones on each card" if plan.expert_parallel else ""),
         ("batch", f"{plan.batch_tokens:,} tokens per step"),
     )
     return tuple(row for row in rows if row[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from llmops.core.layer_weights import layer_weights
 from llmops.core.memory.vllm_facts import EVEN_EXPERTS
 from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.model import ModelSpec
@@ -40,6 +41,11 @@ def whole_shared_experts(model: ModelSpec, settings: VllmSettings) -> float:
     """
     if not settings.expert_parallel or settings.tensor_parallel == 1 or settings.data_parallel == 1:
         return 0.0
+    if not model.layer_shapes:  # how wide they are is not known: at most all that is no routed expert
+        layers = layer_weights(model)
+        return (
+            sum(size - experts for size, experts in layers) / model.weights_bytes * (1 - 1 / settings.tensor_parallel)
+        )
     shared = whole = 0
     for shape in model.layer_shapes:
         for name, dimensions in shape.tensors:

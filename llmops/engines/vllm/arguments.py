@@ -21,6 +21,13 @@ QUEUE_FLAG = Timeline(
         Since(Version((0, 29, 0)), value=True, source="vllm 0.29.0, --max-num-queued-reqs (PR 49445)"),
     )
 )
+# Whether several API servers, one for each engine side by side, count waiting requests together.
+QUEUE_SHARED = Timeline(
+    (
+        Since(_NEVER, value=False, source="vllm 0.29.0: each API server counts its own"),
+        Since(Version((0, 30, 0)), value=True, source="vllm 0.30.0, vllm/v1/engine/admission_control.py (PR 54746)"),
+    )
+)
 NODES_FLAG = Timeline(
     (
         Since(_NEVER, value=False, source="vllm 0.11.0: several machines only with ray"),
@@ -48,7 +55,7 @@ def arguments(plan: Plan, version: Version | None) -> tuple[Setting, ...]:
     rows = [
         (plan.model.reference, None),
         ("--max-model-len", str(plan.context_tokens_per_slot)),
-        ("--max-num-seqs", str(plan.slots)),
+        ("--max-num-seqs", str(plan.shape.slots_of_each)),
         ("--max-num-batched-tokens", str(plan.batch_tokens)),
         *_memory(plan, version),
         *_parallel(plan, version),
@@ -59,9 +66,25 @@ def arguments(plan: Plan, version: Version | None) -> tuple[Setting, ...]:
     if plan.enforce_eager:
         rows.append(("--enforce-eager", None))
     if QUEUE_FLAG.at(version):
-        # What runs counts too (vllm/entrypoints: admission of running and waiting requests).
-        rows.append(("--max-num-queued-reqs", str(plan.slots + plan.queue_requests)))
+        rows.append(("--max-num-queued-reqs", str(_let_in(plan, version))))
     return tuple(Setting(name, value) for name, value in rows)
+
+
+def _let_in(plan: Plan, version: Version | None) -> int:
+    """Requests that run or wait (vllm/v1/engine/async_llm.py, check_admission), over all engines side by side."""
+    most = plan.slots + plan.queue_requests
+    return most if QUEUE_SHARED.at(version) else -(-most // plan.data_parallel)
+
+
+def variables(plan: Plan) -> tuple[Setting, ...]:
+    """What no flag says: the layers of each stage, and that cards are counted as they lie on the bus."""
+    if not plan.layer_partition:
+        return ()
+    layers = ",".join(str(count) for count in plan.layer_partition)
+    return (
+        Setting("CUDA_DEVICE_ORDER", "PCI_BUS_ID", environment=True),
+        Setting("VLLM_PP_LAYER_PARTITION", layers, environment=True),
+    )
 
 
 def _memory(plan: Plan, version: Version | None) -> list[tuple[str, str | None]]:
@@ -77,6 +100,10 @@ def _parallel(plan: Plan, version: Version | None) -> list[tuple[str, str | None
         rows.append(("--tensor-parallel-size", str(plan.tensor_parallel)))
     if plan.pipeline_parallel > 1:
         rows.append(("--pipeline-parallel-size", str(plan.pipeline_parallel)))
+    if plan.data_parallel > 1:
+        rows.append(("--data-parallel-size", str(plan.data_parallel)))
+    if plan.expert_parallel:
+        rows.append(("--enable-expert-parallel", None))
     if plan.nodes > 1 and NODES_FLAG.at(version):
         rows.append(("--nnodes", str(plan.nodes)))
     return rows

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from llmops.core.verification import Check, CheckStatus, Expectation
 from llmops.engines.found import InForce, Installation
-from llmops.engines.verdicts import COMMON, Verdict, compared, not_evaluated, same_command
+from llmops.engines.verdicts import COMMON, Verdict, compared, in_environment, not_evaluated, same_command
 from llmops.engines.vllm.expectations import AT_LEAST
 from llmops.engines.vllm.observe import VllmInForce
 from llmops.engines.vllm.own_words import HIDDEN_CACHE_MEMORY
@@ -28,6 +28,8 @@ def checks(expectations: Sequence[Expectation], installation: Installation, in_f
 def _rule_of(expectation: Expectation) -> _Rule:
     if expectation.where == "command_line":
         return _on_command_line
+    if expectation.where == "environment" and expectation.name not in _VERDICTS:
+        return in_environment
     return COMMON.get((expectation.where, expectation.name)) or _VERDICTS[expectation.name]
 
 
@@ -81,15 +83,16 @@ def _version(expectation: Expectation, seen: VllmInForce) -> Verdict:
 
 
 def _cache_tokens(expectation: Expectation, seen: VllmInForce) -> Verdict:
-    cache = seen.metrics.cache if seen.metrics is not None else None
-    if cache is None:
+    caches = seen.metrics.caches if seen.metrics is not None else ()
+    if not caches:
         return not_evaluated(seen, "metrics")
-    tokens, detail = cache.size_tokens, "kv_cache_size_tokens of /metrics"
-    if tokens is None:
-        tokens, detail = seen.logged_cache_tokens, "KV cache size, as the engine logged it"
-    if tokens is None:
+    tokens = [cache.size_tokens for cache in caches if cache.size_tokens is not None]
+    if len(tokens) < len(caches) and seen.logged_cache_tokens is not None:
+        return tokens_verdict(expectation.value, seen.logged_cache_tokens, "KV cache size, as the engine logged it")
+    if len(tokens) < len(caches):
         return CheckStatus.NOT_EVALUATED, None, "this version tells the tokens of its cache in its log only"
-    return tokens_verdict(expectation.value, tokens, detail)
+    least = f", the least of {len(tokens)} engines" if len(tokens) > 1 else ""
+    return tokens_verdict(expectation.value, min(tokens), f"kv_cache_size_tokens of /metrics{least}")
 
 
 def tokens_verdict(expected: str, tokens: int, detail: str) -> Verdict:

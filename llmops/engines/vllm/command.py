@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
@@ -45,15 +45,18 @@ DRAIN_FLAG = Timeline(
 DECIDED = (
     "--max-model-len", "--max-num-seqs", "--max-num-batched-tokens", "--gpu-memory-utilization",
     "--kv-cache-memory-bytes", "--tensor-parallel-size", "--pipeline-parallel-size", "--nnodes", "--kv-cache-dtype",
+    "--data-parallel-size", "--enable-expert-parallel",
     "--max-num-queued-reqs", "--max-num-active-seqs",
 )  # fmt: skip
 # Said in a --config file, these are undone only by another word on the command line.
 _UNDOING = {
     "--tensor-parallel-size": "1",
     "--pipeline-parallel-size": "1",
+    "--data-parallel-size": "1",
     "--nnodes": "1",
     "--kv-cache-dtype": "auto",
 }
+_UNDOING_SWITCHES = ("--enable-expert-parallel",)
 
 
 @dataclass(frozen=True)
@@ -84,11 +87,7 @@ def build(plan: Plan, installation: Installation, in_force: InForce | None = Non
     address = (Setting("--host", host), Setting("--port", port))
     name = model_name_in((*program, *present), config, plan)
     model = _model_setting(name, program, present, config)
-    undone = tuple(
-        Setting(flag, value)
-        for flag, value in _UNDOING.items()
-        if find(config, flag) is not None and not any(one.name == flag for one in decided)
-    )
+    undone = tuple(_undone(config, decided))
     settings = (*model, *address, *decided, *undone)
     replaced = {canonical_flag(one.name) for one in settings} | set(DECIDED) | {"--model"}
     kept = [one for one in said if one.flag and one.flag not in replaced]
@@ -109,6 +108,17 @@ def build(plan: Plan, installation: Installation, in_force: InForce | None = Non
         written=(*written, *map(literal, ours)),
         prefix=kept_prefix(command),
     )
+
+
+def _undone(config: Sequence[Argument], decided: Sequence[Setting]) -> Iterator[Setting]:
+    """The words against what a --config file says and the plan does not."""
+    names = {one.name for one in decided}
+    for flag, value in _UNDOING.items():
+        if flag not in names and find(config, flag) is not None:
+            yield Setting(flag, value)
+    for flag in _UNDOING_SWITCHES:
+        if flag not in names and find(config, flag) is not None:
+            yield Setting(flag.replace("--", "--no-", 1), None)
 
 
 def planned_settings(plan: Plan, installation: Installation) -> tuple[Setting, ...]:

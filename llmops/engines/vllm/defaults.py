@@ -30,7 +30,7 @@ def with_defaults(fixed: Fixed, model: ModelSpec, hardware: Hardware, version: V
     share = None if own_pool else UTILIZATION.at(version)
     return replace(
         fixed,
-        slots=fixed.slots or own.requests,
+        slots=fixed.slots or own.requests * (fixed.data_parallel or 1),
         context_tokens=fixed.context_tokens or model.context_tokens_trained,
         cache_type_k=cache_type,
         cache_type_v=fixed.cache_type_v or cache_type,
@@ -39,23 +39,30 @@ def with_defaults(fixed: Fixed, model: ModelSpec, hardware: Hardware, version: V
         gpu_memory_utilization=fixed.gpu_memory_utilization or share,
         tensor_parallel=fixed.tensor_parallel or 1,
         pipeline_parallel=fixed.pipeline_parallel or 1,
+        data_parallel=fixed.data_parallel or 1,
+        expert_parallel=bool(fixed.expert_parallel),
         nodes=fixed.nodes or 1,
     )
 
 
 def own_batch(hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Batch:
     """Tokens of one step and requests at once; of several cards the one with the smallest decides."""
-    settings = VllmSettings(
+    settings = settings_of(hardware, version, fixed)
+    cards = [card_facts(gpu) for gpu in hardware.gpus] or [CardFacts()]
+    return min((batch(model, settings, card) for card in cards), key=lambda own: own.tokens)
+
+
+def settings_of(hardware: Hardware, version: Version | None, fixed: Fixed) -> VllmSettings:
+    """The fixed values in the memory model's terms, as far as they decide what the server chooses by itself."""
+    return VllmSettings(
         version=version,
         device=device(hardware, on_card=uses_cards(hardware, fixed.kv_memory_bytes)),
         tensor_parallel=fixed.tensor_parallel or 1,
         pipeline_parallel=fixed.pipeline_parallel or 1,
         max_model_len=fixed.context_tokens,
-        max_num_seqs=fixed.slots,
+        max_num_seqs=None if fixed.slots is None else max(1, fixed.slots // (fixed.data_parallel or 1)),
         max_num_batched_tokens=fixed.batch_tokens,
     )
-    cards = [card_facts(gpu) for gpu in hardware.gpus] or [CardFacts()]
-    return min((batch(model, settings, card) for card in cards), key=lambda own: own.tokens)
 
 
 def uses_cards(hardware: Hardware, kv_memory_bytes: int | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llmops.core.errors import Unsupported
@@ -12,7 +13,7 @@ from llmops.core.problem import Choices
 from llmops.core.version import Version
 from llmops.engines.base import GGML_OPTIONS, Contradiction, Health, Launch, Models, Setting
 from llmops.engines.found import InForce, Installation, Served
-from llmops.engines.vllm.arguments import warnings
+from llmops.engines.vllm.arguments import variables, warnings
 from llmops.engines.vllm.command import build, require_usable
 from llmops.engines.vllm.defaults import uses_cards, with_defaults
 from llmops.engines.vllm.memory import memory_model
@@ -62,8 +63,8 @@ class Vllm:
         return checkpoint(read_model(host, reference))
 
     def shaped(self, shape: Shape, model: ModelSpec, version: Version | None) -> Shape:
-        """It does what it is told."""
-        return shape
+        """It does what it is told; engines side by side are told one number of requests for each."""
+        return replace(shape, slots=shape.slots_of_each * shape.data_parallel)
 
     def choices(self, hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Choices:
         """Its own cache types and batches, and the divisions of the model that its heads allow."""
@@ -125,8 +126,8 @@ class Vllm:
         return observe(host, installation)
 
     def settings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[Setting, ...]:
-        """What follows `vllm serve`: model, address and every planned option."""
-        return build(plan, installation, in_force).settings
+        """What follows `vllm serve`: model, address and every planned option; then the planned variables."""
+        return (*build(plan, installation, in_force).settings, *variables(plan))
 
     def warnings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[str, ...]:
         """What this version cannot be told."""

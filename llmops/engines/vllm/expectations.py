@@ -6,6 +6,7 @@ from llmops.core.plan import Plan
 from llmops.core.verification import Expectation
 from llmops.engines.found import InForce, Installation
 from llmops.engines.verdicts import unit_expectations
+from llmops.engines.vllm.arguments import variables
 from llmops.engines.vllm.command import build
 
 ON, OFF = "on", "off"
@@ -17,6 +18,7 @@ def expectations(plan: Plan, installation: Installation, in_force: InForce | Non
     command = build(plan, installation, in_force)
     options = [one for one in command.settings if one.name.startswith("--") and one.name != "--model"]
     found = [Expectation(one.name, "command_line", _wanted(one.name, one.value)) for one in options]
+    found += [Expectation(one.name, "environment", one.value or "") for one in variables(plan)]
     found += [
         Expectation("model", "models", command.model),
         Expectation("longest_request", "models", str(plan.context_tokens_per_slot)),
@@ -39,7 +41,8 @@ def expectations(plan: Plan, installation: Installation, in_force: InForce | Non
 def cache_tokens(plan: Plan) -> str | None:
     """What the engine must print of its cache: exactly so many tokens for a given pool, at least so many otherwise.
 
-    A pool that is what remains of the memory is planned at its low end. None where the plan names no tokens.
+    A pool that is what remains of the memory is planned at its low end; of engines side by side each prints its own,
+    and the smallest counts. None where the plan names no tokens.
     """
     known = [budget.cache_tokens for budget in plan.budgets if budget.cache_tokens is not None]
     if not known:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from types import MappingProxyType
 
 from llmops.core.errors import Misconfigured
 from llmops.core.files import RenderedFile
@@ -21,7 +22,7 @@ from llmops.engines.vllm.command import (
     require_usable,
     setting_words,
 )
-from llmops.engines.vllm.launch import ENVIRONMENT
+from llmops.engines.vllm.launch import ENVIRONMENT, variable_pairs
 from llmops.engines.vllm.observe import VllmInForce
 
 NEW_UNIT = "vllm.service"
@@ -44,7 +45,7 @@ def render_files(plan: Plan, installation: Installation, in_force: InForce) -> t
     command = build(plan, installation, in_force)
     _require_reachable(in_force)
     if installation.unit is not None and not in_force.unit_file_managed:
-        return (_drop_in(command, installation.unit),)
+        return (_drop_in(plan, command, installation.unit),)
     return (complete_unit(plan, command, installation.unit or NEW_UNIT, in_force),)
 
 
@@ -70,14 +71,14 @@ def _drains(command: CommandLine) -> bool:
     return any(setting.name == "--shutdown-timeout" for setting in command.settings)
 
 
-def _drop_in(command: CommandLine, unit: str) -> RenderedFile:
+def _drop_in(plan: Plan, command: CommandLine, unit: str) -> RenderedFile:
     from llmops.render import render
 
     content = render(
         "vllm/drop-in.conf.j2",
         exec_start=command.written,
         prefix=command.prefix,
-        environment=(),
+        environment=tuple(variable_pairs(plan).items()),
         stop_seconds=STOP_SECONDS if _drains(command) else None,
     )
     return RenderedFile(drop_in_path(unit), content)
@@ -124,11 +125,11 @@ def _environment(plan: Plan, network: Mapping[str, str] | None) -> tuple[tuple[s
         variables["HF_HUB_CACHE"] = str(repository.parent)
     if network is not None:
         variables |= network
-    elif plan.tensor_parallel * plan.pipeline_parallel > 1:
+    elif plan.shape.cards > 1:
         variables |= {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"}
     if plan.passive_waiting:
         variables["OMP_WAIT_POLICY"] = "passive"
-    return tuple(sorted(variables.items()))
+    return tuple(sorted({**variables, **variable_pairs(plan)}.items()))
 
 
 def _readable_paths(plan: Plan, command: CommandLine, in_force: InForce) -> tuple[str, ...]:
@@ -147,12 +148,13 @@ def _readable_paths(plan: Plan, command: CommandLine, in_force: InForce) -> tupl
 
 def config_file(plan: Plan, installation: Installation) -> RenderedFile:
     """The planned options as YAML for `vllm serve --config`: long names, booleans; true is the flag alone."""
-    return options_yaml(arguments(plan, installation.version))
+    return options_yaml(arguments(plan, installation.version), variable_pairs(plan))
 
 
-def options_yaml(settings: Sequence[Setting]) -> RenderedFile:
-    """These settings as that file; the first names the model."""
+def options_yaml(settings: Sequence[Setting], variables: Mapping[str, str] = MappingProxyType({})) -> RenderedFile:
+    """These settings as that file; the first names the model. Variables cannot be in it and are said."""
     lines = ["# vllm serve --config FILE: words on the command line win over this file."]
+    lines += [f"# Set in its environment: {name}={value}" for name, value in variables.items()]
     for setting in settings:
         if not setting.name.startswith("--"):
             lines.append(f"model: {_yaml(setting.name)}")
@@ -181,7 +183,8 @@ def _yaml(text: str) -> str:
 def _foreign(plan: Plan, installation: Installation) -> Misconfigured:
     """Containers have their own configuration: the words to put there, without paths of this machine."""
     words = " ".join(setting_words(arguments(plan, installation.version)[1:]))
+    told = "".join(f", and into its environment: {name}={value}" for name, value in variable_pairs(plan).items())
     return Misconfigured(
         f"vllm runs in {installation.detail or installation.managed_by}, which llmops does not change",
-        hint=f"put these words into the command of the container: {words}",
+        hint=f"put these words into the command of the container: {words}{told}",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from llmops.core.plan import Plan
 from llmops.engines.base import Launch, Setting
 from llmops.engines.found import Installation
+from llmops.engines.vllm.arguments import variables
 from llmops.engines.vllm.command import (
     DEFAULT_HOST,
     cached_repository,
@@ -34,8 +35,14 @@ def launch(plan: Plan, installation: Installation, port: int) -> Launch:
     named = Setting("--model", plan.model.reference) if program[-1] == MODULE else Setting(plan.model.reference, None)
     address = (Setting("--host", DEFAULT_HOST), Setting("--port", str(port)))
     words = setting_words((named, *address, *planned_settings(plan, installation)))
-    variables = {"OMP_WAIT_POLICY": "passive"} if plan.passive_waiting else {}
+    environment = {"OMP_WAIT_POLICY": "passive"} if plan.passive_waiting else {}
     repository = cached_repository(plan)
     if repository is not None:
-        variables["HF_HUB_CACHE"] = str(repository.parent)
-    return Launch((*program, *words), {**ENVIRONMENT, **variables}, url_of(DEFAULT_HOST, str(port)), STOP_SECONDS)
+        environment["HF_HUB_CACHE"] = str(repository.parent)
+    environment |= variable_pairs(plan)
+    return Launch((*program, *words), {**ENVIRONMENT, **environment}, url_of(DEFAULT_HOST, str(port)), STOP_SECONDS)
+
+
+def variable_pairs(plan: Plan) -> dict[str, str]:
+    """The planned variables by name."""
+    return {one.name: one.value or "" for one in variables(plan)}

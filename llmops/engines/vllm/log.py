@@ -35,11 +35,12 @@ def _tokens(plan: Plan, output: str) -> Check:
 
 
 def _concurrency(plan: Plan, output: str) -> Check:
-    """As many longest requests as there are slots: with less the server would put some back and start them anew."""
-    name, expected = "printed_concurrency", f"at least {plan.slots}"
+    """As many longest requests as each engine has slots: with less it would put some back and start them anew."""
+    slots = plan.shape.slots_of_each
+    name, expected = "printed_concurrency", f"at least {slots}"
     said = _CONCURRENCY.findall(output)
     if not said:
         return Check(name, expected, None, CheckStatus.NOT_EVALUATED, "the log does not hold this line")
     length, times = min(said, key=lambda pair: float(pair[1]))
-    status = CheckStatus.PASS if float(times) >= plan.slots else CheckStatus.FAIL
+    status = CheckStatus.PASS if float(times) >= slots else CheckStatus.FAIL
     return Check(name, expected, f"{float(times):.2f}", status, f"requests of {length} tokens that fit at once")

@@ -176,6 +176,7 @@ def _logged_tokens(host: Host, seen: VllmInForce, unit: str | None) -> int | Non
 
 
 def _slots(options: Sequence[Argument]) -> int | None:
-    """How many run at once, by the words of the process; it says it nowhere itself, and its default is 128 or more."""
-    said = find(options, "--max-num-seqs")
-    return amount(said.value) if said is not None else None
+    """How many run at once over all engines, by the words of the process; its own default is 128 or more for each."""
+    said, engines = find(options, "--max-num-seqs"), find(options, "--data-parallel-size")
+    each = amount(said.value) if said is not None else None
+    return None if each is None else each * (amount(engines.value) or 1 if engines is not None else 1)

@@ -14,28 +14,40 @@ from llmops.core.problem import Choices
 from llmops.core.units import GIB
 from llmops.core.version import Version
 from llmops.core.vllm_cards import BFLOAT16, EVERY_FP8_CACHE, FP8_CACHE, NO_FLOAT16, why_not_these_cards
-from llmops.engines.vllm.defaults import own_batch, own_cache_type, startable_utilization, takes_own_pool
-from llmops.engines.vllm.division import larger_splits, require_division, splits
+from llmops.engines.vllm.defaults import (
+    own_batch,
+    own_cache_type,
+    settings_of,
+    startable_utilization,
+    takes_own_pool,
+    uses_cards,
+)
+from llmops.engines.vllm.division import Division, larger_splits, splits
+from llmops.engines.vllm.required_division import require_division
 from llmops.engines.vllm.steps import least_batch, require_steps
 
 
 def choices(hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Choices:
     """What a search may choose from; raise UsageError for fixed values that the server would refuse."""
-    require_possible(hardware, model, fixed)
+    asked = Division(hardware, model, version, fixed)
+    require_possible(asked)
     free_batch = replace(fixed, slots=None, batch_tokens=None)
     own_pool = takes_own_pool(hardware, version, fixed)
     share = None if fixed.kv_memory_bytes is not None or own_pool else startable_utilization(hardware, version)
     types = _cache_types(hardware, model, version)
     small = tuple(require_steps(hardware, model, version, fixed, types))
+    settings = replace(
+        settings_of(hardware, version, fixed), gpu_memory_utilization=fixed.gpu_memory_utilization or share
+    )
     return Choices(
         gpu_memory_utilization=share,
         cache_types=types,
         least_batch_tokens=least_batch(hardware, model, version, fixed, types),
         most_batch_tokens=own_batch(hardware, model, version, free_batch).tokens,
-        splits=splits(hardware, model, fixed),
-        larger_splits=larger_splits(hardware, model, fixed),
+        splits=splits(asked, settings),
+        larger_splits=larger_splits(asked),
         is_paged=True,
-        warnings=(*small, *_otherwise(hardware, model, version, fixed, share)),
+        warnings=(*small, *_otherwise(hardware, model, version, fixed, share), *_about_experts(asked)),
     )
 
 
@@ -56,9 +68,25 @@ def _otherwise(
         yield "these cards cannot compute in bfloat16: the server is told float16"
 
 
-def require_possible(hardware: Hardware, model: ModelSpec, fixed: Fixed) -> None:
+def _about_experts(asked: Division) -> Iterator[str]:
+    """What whole experts do where they were asked for."""
+    fixed, hardware = asked.fixed, asked.hardware
+    if not fixed.expert_parallel:
+        return
+    if not uses_cards(hardware, fixed.kv_memory_bytes):
+        yield (
+            "--expert-parallel without cards: 0.32.0 starts and then fails at the first request; without the option it"
+            " serves"
+        )
+    elif max(1, len(hardware.gpus)) * (fixed.nodes or 1) == 1:
+        yield "--expert-parallel does nothing on one card"
+
+
+def require_possible(asked: Division) -> None:
     """Raise UsageError where the server would end at its start, or while it builds the model."""
-    require_division(hardware, model, fixed)
+    hardware, model, fixed = asked.hardware, asked.model, asked.fixed
+    require_division(asked)
+    _require_known_share(hardware, fixed)
     if (fixed.context_tokens or 0) > model.context_tokens_trained:
         raise UsageError(
             f"--context {fixed.context_tokens} is more than the {model.context_tokens_trained} tokens that"
@@ -81,6 +109,15 @@ def require_possible(hardware: Hardware, model: ModelSpec, fixed: Fixed) -> None
         )
     for gpu in hardware.gpus:
         _require_type(gpu, fixed.cache_type_k)
+
+
+def _require_known_share(hardware: Hardware, fixed: Fixed) -> None:
+    """Copies without cards would each take the same share of all memory (vllm/v1/worker/cpu_worker.py)."""
+    if (fixed.data_parallel or 1) > 1 and not hardware.gpus and fixed.kv_memory_bytes is None:
+        raise UsageError(
+            f"without cards each of --data-parallel {fixed.data_parallel} would take the same share of all memory",
+            hint="give the cache of each with --kv-memory, or leave --data-parallel out",
+        )
 
 
 def _require_type(gpu: Gpu, cache_type: str | None) -> None:

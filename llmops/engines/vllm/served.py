@@ -38,6 +38,8 @@ def served(in_force: InForce) -> Served | None:
         kv_memory_bytes=_number(options, "--kv-cache-memory-bytes"),
         tensor_parallel=_number(options, "--tensor-parallel-size"),
         pipeline_parallel=_number(options, "--pipeline-parallel-size"),
+        data_parallel=_number(options, "--data-parallel-size"),
+        expert_parallel=_switch(options, "--enable-expert-parallel"),
         prefix_caching=_switch(options, "--enable-prefix-caching"),
         enforce_eager=bool(_switch(options, "--enforce-eager")),
     )

@@ -16,13 +16,17 @@ _ALIASES = {
     "-tp": "--tensor-parallel-size",
     "-pp": "--pipeline-parallel-size",
     "-dp": "--data-parallel-size",
+    "-ep": "--enable-expert-parallel",
     "-n": "--nnodes",
     "-q": "--quantization",
     "--kv-cache-memory": "--kv-cache-memory-bytes",
     "--device-memory-utilization": "--gpu-memory-utilization",
 }
 # Options without a value that a plan or this module looks at; `--no-` before the name turns them off.
-SWITCHES = frozenset({"--enable-prefix-caching", "--enforce-eager", "--enable-chunked-prefill", "--disable-log-stats"})
+SWITCHES = frozenset({
+    "--enable-prefix-caching", "--enforce-eager", "--enable-chunked-prefill", "--disable-log-stats",
+    "--enable-expert-parallel",
+})  # fmt: skip
 _OFF = "--no-"
 
 

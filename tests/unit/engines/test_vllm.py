@@ -11,14 +11,20 @@ from llmops.core.hardware import Gpu, Hardware
 from llmops.core.model import AttentionLayer, EncoderShape, ModelSpec, StateLayer
 from llmops.core.overrides import GIVEN
 from llmops.core.plan import Fixed, Plan, Policy, Shape
-from llmops.core.problem import Problem, Split
+from llmops.core.problem import Choices, Problem, Split
 from llmops.core.sizing import size
 from llmops.core.throughput import predict_rates
 from llmops.core.version import Version
 from llmops.core.workload import DEFAULTS, WorkloadKind
 from llmops.engines import engine_named
 from llmops.engines.found import Installation
-from llmops.engines.vllm.arguments import CACHE_MEMORY_FLAG, CACHE_TYPE_WORDS, NODES_FLAG, QUEUE_FLAG
+from llmops.engines.vllm.arguments import (
+    CACHE_MEMORY_FLAG,
+    CACHE_TYPE_WORDS,
+    NODES_FLAG,
+    QUEUE_FLAG,
+    QUEUE_SHARED,
+)
 from tests.unit.core.example_models import GIB, cpu_host, eight_billion_16_bit
 
 VLLM = engine_named("vllm")
@@ -177,7 +183,7 @@ def test_switches_and_divisions_in_words() -> None:
     assert "--enable-prefix-caching" in words(replace(plan, prefix_caching=True), "0.33.0")
 
 
-@pytest.mark.parametrize("table", [CACHE_MEMORY_FLAG, QUEUE_FLAG, NODES_FLAG, CACHE_TYPE_WORDS])
+@pytest.mark.parametrize("table", [CACHE_MEMORY_FLAG, QUEUE_FLAG, QUEUE_SHARED, NODES_FLAG, CACHE_TYPE_WORDS])
 def test_tables_are_sorted_and_have_sources(table: object) -> None:
     rows = table.rows  # type: ignore[attr-defined]
     assert [row.version for row in rows] == sorted(row.version for row in rows)
@@ -205,13 +211,22 @@ def test_cards_that_the_heads_cannot_be_divided_among_take_layers() -> None:
     assert (plan.tensor_parallel, plan.pipeline_parallel) == (1, 3)
 
 
+def alone(choices: Choices) -> list[Split]:
+    """The divisions of one copy of the model."""
+    return [split for split in choices.splits if split.data_parallel == 1]
+
+
 def test_divisions_that_the_heads_allow() -> None:
     spec = model(attention_heads=40, attention_layers=(AttentionLayer(8, 128, 128),) * 36)
-    splits = VLLM.choices(cards(*[80] * 8), spec, None, Fixed()).splits
+    splits = alone(VLLM.choices(cards(*[80] * 8), spec, None, Fixed()))
     assert [split.tensor_parallel for split in splits if split.pipeline_parallel == 1] == [1, 2, 4, 8]
     assert VLLM.choices(cards(80), spec, None, Fixed(nodes=2)).splits == (Split(1, 2), Split(2))
-    latent = model(attention_heads=40, attention_layers=(AttentionLayer(1, 576, 0, is_latent=True),) * 36)
-    splits = VLLM.choices(cards(*[80] * 8), latent, None, Fixed()).splits
+    latent = model(
+        attention_heads=40,
+        feed_forward_length=10_240,
+        attention_layers=(AttentionLayer(1, 576, 0, is_latent=True),) * 36,
+    )
+    splits = alone(VLLM.choices(cards(*[80] * 8), latent, None, Fixed()))
     assert [split.tensor_parallel for split in splits if split.pipeline_parallel == 1] == [1, 2, 4, 5, 8]
 
 
