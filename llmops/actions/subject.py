@@ -84,6 +84,9 @@ class Subject:
 
 def find_subject(host: Host, request: PlanRequest) -> Subject:
     """Look at the machine once: engine, model, hardware."""
+    from llmops.host.one_look import OneLook
+
+    host = OneLook(host)
     engine, installation = find_engine(host, request)
     _require_own_words(engine, request)
     present = installation.managed_by != ABSENT
@@ -94,8 +97,8 @@ def find_subject(host: Host, request: PlanRequest) -> Subject:
     if request.projector is not None:
         models = _with_projector(host, models, request.projector)
     # Cards that are given replace those that are there: none need be looked for.
-    look = not {"gpu", "no-gpu"} & set(request.options)
-    hardware = request.hardware or _probed(host, installation, in_force, cards=look)
+    cards = not {"gpu", "no-gpu"} & set(request.options)
+    hardware = request.hardware or _probed(host, installation, in_force, cards=cards)
     served = engine.served(in_force, installation) if present else None
     return Subject(
         engine,
@@ -190,11 +193,8 @@ def _installed(host: Host, request: PlanRequest) -> tuple[Engine, Installation]:
         groups: tuple[tuple[Engine, ...], ...] = ((engine_named(request.engine),),)
     else:
         groups = tuple(tuple(one for one in engines.ENGINES if one.can_be_configured is able) for able in (True, False))
-    from llmops.host.one_look import OneLook
-
-    look = OneLook(host)
     for group in groups:
-        found = [(engine, installation) for engine in group for installation in engine.detect(look)[:1]]
+        found = [(engine, installation) for engine in group for installation in engine.detect(host)[:1]]
         if found:
             return min(found, key=lambda pair: _rank(pair[1]))
     return groups[0][0], absent(groups[0][0])

@@ -33,8 +33,9 @@ def installed_for(host: Host, plan: Plan) -> tuple[Engine, Installation]:
     from llmops.actions.plan import PlanRequest, find_engine
     from llmops.cli.applying import require_present
     from llmops.core.plan import Fixed
+    from llmops.host.one_look import OneLook
 
     request = PlanRequest(plan.workload, plan.policy, Fixed(), engine=plan.engine)
-    engine, installation = find_engine(host, request)
+    engine, installation = find_engine(OneLook(host), request)
     require_present(engine, installation)
     return engine, installation
