@@ -10,7 +10,6 @@ from llmops.models.ggml_types import FILE_TYPE_GUESSED, FILE_TYPES
 from llmops.models.gguf_facts import Facts
 from llmops.models.gguf_families import caches_of
 from llmops.models.gguf_file import GgufFile, Value, read_gguf_file
-from llmops.models.gguf_projector import graph_of
 from llmops.models.gguf_reader import Allowance, unreadable
 from llmops.models.gguf_shapes import layer_shapes
 from llmops.models.gguf_tensors import Weights, weigh
@@ -89,6 +88,8 @@ def _encoder(first: GgufFile, weights: Weights) -> dict[str, Any]:
     stored = sum(group.stored_bytes for group in weights.groups if group.role == "encoder")
     if not stored:
         return {}
+    from llmops.models.gguf_projector import graph_of
+
     architecture = str(first.metadata.get("general.architecture"))
     return {"encoder_weights_bytes": stored, "encoder_graph_bytes": graph_of(first.metadata, architecture)}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from llmops.core.model import TensorGroup
 from llmops.models.gguf_file import Tensor
@@ -20,8 +20,7 @@ _EXPERT_SUFFIXES = ("_exps", "_chexps")
 _EXPERT_MATRICES = ("ffn_gate", "ffn_up", "ffn_down")
 
 
-@dataclass(frozen=True)
-class Weights:
+class Weights(NamedTuple):
     """Sizes of one model's tensors; active is what one decoded token reads."""
 
     groups: tuple[TensorGroup, ...]

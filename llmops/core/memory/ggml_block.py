@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from llmops.core.memory.ggml_altup import layer_of_versions, versions
 from llmops.core.memory.ggml_cache import layer_cells
 from llmops.core.memory.ggml_feed_forward import dense, feed_forward
@@ -43,7 +45,7 @@ def scope_of(graph: Graph, kind: LayerKind, model: ModelSpec, settings: GgmlSett
         state_floats=state.recurrent_elements if state else 0,
         convolution_floats=state.convolution_elements if state else 0,
         experts_used=model.experts_used,
-        masks=masks,
+        mask_cast=partial(masks.cast, windowed=cache is not None and cache.window_tokens is not None),
         turns=_turns(kind, model),
         weighs_before=model.architecture == "llama4",  # src/llama-graph.cpp, weight_before_ffn
     )

@@ -6,13 +6,12 @@ the end; an operation that can work in place takes over a source of its own size
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 ALIGNMENT_BYTES = 128  # of a CUDA buffer; the processor's is smaller
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """One tensor; 0 bytes is an operation that writes elsewhere, such as into the cache."""
 
     size_bytes: int

@@ -5,7 +5,7 @@ From src/models/deepseek2.cpp, deepseek32.cpp and src/llama-graph.cpp of llama.c
 
 from __future__ import annotations
 
-from llmops.core.memory.ggml_layers import FLOAT_BYTES, Scope, attend, cast_mask, casts
+from llmops.core.memory.ggml_layers import FLOAT_BYTES, Scope, attend, casts
 
 # attention.indexer.top_k of every published model with an indexer (DeepSeek V3.2, GLM-5).
 INDEXED_TOKENS = 2048
@@ -45,7 +45,7 @@ def _attend_compressed(scope: Scope, joined: int, rank: int, heads: int, chosen:
     """Without flash attention the values are copied out of the compressed cache, transposed."""
     if scope.flash_attention:
         spare = 1 if chosen else 0  # the engine finds no hole of just this size beside chosen tokens
-        return scope.rows(heads * rank + spare, joined, *casts(scope), *cast_mask(scope), *chosen)
+        return scope.rows(heads * rank + spare, joined, *casts(scope), *scope.mask_cast(), *chosen)
     scores = scope.rows(heads * scope.cells, joined)
     weights = scope.over(heads * scope.cells, scores, *chosen)
     values = scope.graph.new(int(scope.cells * scope.streams * rank * scope.cell_value_bytes))

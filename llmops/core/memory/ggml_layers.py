@@ -5,9 +5,8 @@ The order of the tensors is that of src/llama-graph.cpp and src/models/*.cpp of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from llmops.core.memory.ggml_graph import Graph
 from llmops.core.model import AttentionLayer
@@ -17,18 +16,11 @@ FLOAT_BYTES = 4
 Matrices = Mapping[str, tuple[int, ...]]
 
 
-class MaskCasts(Protocol):
-    """The masks of a graph (`ggml_inputs.Masks`)."""
-
-    def cast(self, *, windowed: bool) -> tuple[int, ...]:
-        """The 16-bit copy of the mask of layers with or without a window; nothing where the mask itself is read."""
-
-
-@dataclass(frozen=True)
-class Scope:
+class Scope(NamedTuple):
     """What every part of a layer is built with; `cells` are those of one stream of the layer's own cache.
 
     `state_floats` is the recurrent state of one sequence, `convolution_floats` what its convolution remembers;
+    `mask_cast` gives the 16-bit copy of its mask where flash attention reads one;
     `weighs_before`: experts are weighed before they compute (Llama 4). `turns`: queries and keys are
     normed or turned by their position.
     """
@@ -51,7 +43,7 @@ class Scope:
     state_floats: int = 0
     convolution_floats: int = 0
     experts_used: int = 0
-    masks: MaskCasts | None = None
+    mask_cast: Callable[[], tuple[int, ...]] = tuple
     weighs_before: bool = False
     turns: bool = True
 
@@ -154,17 +146,11 @@ def _write_keys_and_values(scope: Scope, normed: int) -> None:
 def attend(scope: Scope, queries: int, inner: int) -> int:
     """The attention over the cache: one operation, or scores for every head and cell."""
     if scope.flash_attention:
-        return scope.rows(inner, queries, *casts(scope), *cast_mask(scope))
+        return scope.rows(inner, queries, *casts(scope), *scope.mask_cast())
     scores = scope.rows(scope.heads * scope.cells, queries)
     weights = scope.over(scope.heads * scope.cells, scores)
     mixed = scope.rows(inner, weights)
     return scope.rows(inner, mixed)
-
-
-def cast_mask(scope: Scope) -> tuple[int, ...]:
-    """The 16-bit mask that flash attention reads where the input is a 32-bit one."""
-    windowed = scope.cache is not None and scope.cache.window_tokens is not None
-    return scope.masks.cast(windowed=windowed) if scope.masks is not None else ()
 
 
 def casts(scope: Scope) -> tuple[int, ...]:
