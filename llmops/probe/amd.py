@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import combinations
 
-from llmops.core.hardware import Gpu, GpuProcess, Memory
+from llmops.core.hardware import CardLink, Gpu, GpuProcess, Memory
 from llmops.core.units import GIB
 from llmops.host import Host
 from llmops.probe.drm import GraphicsDevice
-from llmops.probe.kfd import ComputeNode, read_compute_nodes, read_process_bytes
+from llmops.probe.kfd import ComputeNode, read_compute_nodes, read_process_bytes, read_xgmi
 from llmops.probe.sources import read_source, read_value, to_int
 
 _NAMES = "/usr/share/libdrm/amdgpu.ids"
@@ -40,6 +41,22 @@ def read_amd(
         gpu = _gpu(host, index, device, node, memory)
         gpus.append(_with_holders(host, gpu, node, engine_pids))
     return tuple(gpus)
+
+
+def read_amd_links(host: Host, devices: tuple[GraphicsDevice, ...]) -> tuple[CardLink, ...]:
+    """How every two of these cards, numbered as `read_amd` does, are linked: by XGMI, else by the bus."""
+    served = [device for device in devices if device.driver in {"amdgpu", None}]
+    nodes = read_compute_nodes(host) if len(served) > 1 else ()
+    found = [_node_of(device, nodes, alone=False) for device in served] if nodes else []
+    numbers = [(index, node.number) for index, node in enumerate(found) if node is not None and node.number is not None]
+    links = {number: read_xgmi(host, number) for _, number in numbers}
+    return tuple(_link(first, second, links[one], other) for (first, one), (second, other) in combinations(numbers, 2))
+
+
+def _link(first: int, second: int, direct: dict[int, int | None] | None, other: int) -> CardLink:
+    if direct is None:
+        return CardLink(first, second)
+    return CardLink(first, second, "xgmi", direct[other]) if other in direct else CardLink(first, second, "pcie")
 
 
 def _node_of(device: GraphicsDevice, nodes: tuple[ComputeNode, ...], *, alone: bool) -> ComputeNode | None:

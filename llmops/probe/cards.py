@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from llmops.core.hardware import Gpu, GpuReading, Memory, Observation
+from llmops.core.hardware import CardLink, Gpu, GpuReading, Memory, Observation
 from llmops.core.visible_devices import visible_gpus
 from llmops.host import Host
 from llmops.probe import amd
@@ -46,7 +46,9 @@ def read_cards(
     devices = read_graphics_devices(host)
     found = list(reading.gpus) or _jetson(host, memory)
     amd_gpus = amd.read_amd(host, tuple(device for device in devices if device.vendor == "amd"), memory, engine_pids)
-    found += [replace(gpu, index=gpu.index + _next_index(found)) for gpu in amd_gpus]
+    first = _next_index(found)
+    found += [replace(gpu, index=gpu.index + first) for gpu in amd_gpus]
+    reading = replace(reading, links=(*reading.links, *_numbered_from(first, amd.read_amd_links(host, devices))))
     not_counted = [*_integrated(found), *_intel(devices, _next_index(found))]
     left = tuple(gpu for gpu in found if gpu not in [gpu for gpu, _ in not_counted])
     counted: tuple[Gpu, ...] = left
@@ -69,7 +71,7 @@ def _cards(
     for position, (gpu, why) in enumerate(not_counted):
         notes.rows.append(Observation(f"other_gpus[{position}]", f"{gpu.name} is not counted", why))
     links = links_between(counted, reading.links)
-    note_links(notes, links)
+    note_links(notes, links, frozenset(gpu.index for gpu in counted if gpu.vendor == "amd"))
     joined = replace(reading, outcome=outcome, detail=detail, gpus=counted, links=links)
     return Cards(joined, tuple(gpu for gpu, _ in not_counted), tuple(notes.rows))
 
@@ -77,6 +79,10 @@ def _cards(
 def _jetson(host: Host, memory: Memory) -> list[Gpu]:
     gpu = read_jetson(host)
     return [] if gpu is None else [shared_with_host(gpu, memory)]
+
+
+def _numbered_from(first: int, links: tuple[CardLink, ...]) -> tuple[CardLink, ...]:
+    return tuple(replace(link, first=link.first + first, second=link.second + first) for link in links)
 
 
 def _next_index(gpus: list[Gpu]) -> int:

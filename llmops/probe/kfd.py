@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from llmops.host import Host
 from llmops.probe.sources import keyed_numbers, list_names, read_value, to_int
@@ -11,6 +12,9 @@ _NODES = "/sys/class/kfd/kfd/topology/nodes"
 _PROCESSES = "/sys/class/kfd/kfd/proc"
 _HERTZ_PER_MEGAHERTZ = 1_000_000
 _BITS_PER_BYTE = 8
+_BYTES_PER_MEGABYTE = 1_000_000
+# drivers/gpu/drm/amd/amdkfd/kfd_crat.h, CRAT_IOLINK_TYPE_XGMI.
+_XGMI = 11
 # The driver reports the memory's command clock. Transfers per cycle: GDDR6 16, GDDR5 4 (its clock is the higher one),
 # stacked memory (buses of 1,024 bits and more) 2: 256 bits at 1,000 MHz are the 512 GB/s of a Radeon RX 6800, 384 at
 # 1,249 the 960 of an RX 7900 XTX, 4,096 at 1,200 the 1,229 of an MI100, 256 at 2,000 the 256 of an RX 580.
@@ -23,6 +27,7 @@ _TRANSFERS_STACKED, _TRANSFERS_GDDR5, _TRANSFERS_GDDR6 = 2, 4, 16
 class ComputeNode:
     """One device that can compute; `architecture` is the compiler's name, such as gfx1151."""
 
+    number: int | None
     gpu_id: str | None
     render_minor: int | None
     architecture: str | None
@@ -46,6 +51,7 @@ def _node(host: Host, directory: str, properties: dict[str, int]) -> ComputeNode
     width, megahertz = bank.get("width") or None, bank.get("mem_clk_max") or None
     per_unit = properties.get("simd_per_cu") or None
     return ComputeNode(
+        number=to_int(PurePath(directory).name),
         gpu_id=read_value(host, f"{directory}/gpu_id"),
         render_minor=properties.get("drm_render_minor"),
         architecture=architecture_name(properties.get("gfx_target_version")),
@@ -54,6 +60,23 @@ def _node(host: Host, directory: str, properties: dict[str, int]) -> ComputeNode
         memory_clock_hertz=megahertz * _HERTZ_PER_MEGAHERTZ if megahertz else None,
         bandwidth_bytes_per_second=memory_bandwidth(width, megahertz),
     )
+
+
+def read_xgmi(host: Host, node: int) -> dict[int, int | None] | None:
+    """The nodes that one is linked to directly, each with the peak bytes per second.
+
+    None where its links cannot be read: not even the bus to the processor is there.
+    """
+    directory = f"{_NODES}/{node}/io_links"
+    names = list_names(host, directory)
+    links = [keyed_numbers(read_value(host, f"{directory}/{name}/properties")) for name in names]
+    if not any(links):
+        return None
+    return {
+        link["node_to"]: link["max_bandwidth"] * _BYTES_PER_MEGABYTE if link.get("max_bandwidth") else None
+        for link in links
+        if link.get("type") == _XGMI and "node_to" in link
+    }
 
 
 def architecture_name(version: int | None) -> str | None:

@@ -7,20 +7,9 @@ from collections.abc import Iterable
 from llmops.core.hardware import CardLink, Gpu
 from llmops.probe.sources import Notes
 
-_SOURCES = {
-    "nvlink": (
-        ("kind", "nvmlDeviceGetP2PStatus"),
-        ("bytes_per_second", "nvmlDeviceGetNvLinkState x NVLINK_SPEED_MBPS_COMMON"),
-        ("path", "nvmlDeviceGetTopologyCommonAncestor"),
-        ("peer_access", "nvmlDeviceGetP2PStatus"),
-    ),
-    "pcie": (
-        ("kind", "nvmlDeviceGetP2PStatus"),
-        ("bytes_per_second", "nvmlDeviceGetMaxPcieLinkGeneration x nvmlDeviceGetMaxPcieLinkWidth"),
-        ("path", "nvmlDeviceGetTopologyCommonAncestor"),
-        ("peer_access", "nvmlDeviceGetP2PStatus"),
-    ),
-}
+_STATUS, _RATE = "nvmlDeviceGetP2PStatus", "nvmlDeviceGetMaxPcieLinkGeneration x nvmlDeviceGetMaxPcieLinkWidth"
+_NVLINK_RATE = "nvmlDeviceGetNvLinkState x NVLINK_SPEED_MBPS_COMMON"
+_ANCESTOR, _IO_LINKS = "nvmlDeviceGetTopologyCommonAncestor", "kfd io_links"
 _NOT_TOLD = "the cards or their driver do not tell it"
 
 
@@ -30,8 +19,18 @@ def links_between(counted: tuple[Gpu, ...], links: Iterable[CardLink]) -> tuple[
     return tuple(link for link in links if {link.first, link.second} <= indexes)
 
 
-def note_links(notes: Notes, links: tuple[CardLink, ...]) -> None:
+def note_links(notes: Notes, links: tuple[CardLink, ...], amd_indexes: frozenset[int]) -> None:
     """Where each value of a link was read, or why it is missing."""
     for position, link in enumerate(links):
-        for field, source in _SOURCES.get(link.kind or "", _SOURCES["pcie"]):
+        of_amd = {link.first, link.second} <= amd_indexes
+        for field, source in (_amd_sources() if of_amd else _nvidia_sources(link)).items():
             notes.note(f"links[{position}].{field}", getattr(link, field), source, _NOT_TOLD)
+
+
+def _nvidia_sources(link: CardLink) -> dict[str, str]:
+    rate = _NVLINK_RATE if link.kind == "nvlink" else _RATE
+    return {"kind": _STATUS, "bytes_per_second": rate, "path": _ANCESTOR, "peer_access": _STATUS}
+
+
+def _amd_sources() -> dict[str, str]:
+    return {"kind": f"{_IO_LINKS} type", "bytes_per_second": f"{_IO_LINKS} max_bandwidth"}

@@ -38,7 +38,7 @@ def _moved(counts: tuple[int, ...], out: int, to: int) -> tuple[int, ...]:
 
 
 def _rooms(hardware: Hardware, model: ModelSpec, settings: VllmSettings, counts: tuple[int, ...]) -> tuple[float, ...]:
-    """Blocks that the poorest card of each stage has room for, at the pessimistic end; below 0 where weights do not fit.
+    """Blocks that the poorest card of each stage has room for at the pessimistic end; below 0 if weights do not fit.
 
     Where nothing is cached, bytes stand for blocks.
     """

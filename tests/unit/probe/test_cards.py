@@ -259,3 +259,25 @@ def test_links_are_those_between_cards_that_count_with_their_sources() -> None:
     assert told["links[1].bytes_per_second"].reason == "the cards or their driver do not tell it"
     hidden = TreeHost(machines.small_server(), reading=reading, variables={"CUDA_VISIBLE_DEVICES": "0,2"})
     assert read_hardware(hidden).links == (bus,)
+
+
+def io_link(node: int, number: int, kind: int, to: int, megabytes: int) -> dict[str, str]:
+    path = f"/sys/class/kfd/kfd/topology/nodes/{node}/io_links/{number}/properties"
+    return {path: f"type {kind}\nversion_major 0\nnode_from {node}\nnode_to {to}\nmax_bandwidth {megabytes}\n"}
+
+
+def test_amd_cards_are_linked_by_xgmi_where_the_compute_driver_shows_it() -> None:
+    tree = machines.small_server()
+    for place in range(3):
+        tree |= machines.amd_device(place, own=64 * GIB, mapped=32 * GIB, metrics_format=1)
+        tree |= machines.compute_node(
+            place + 1, minor=128 + place, version=90010, simds=416, width=4096, megahertz=1600
+        )
+        tree |= io_link(place + 1, 0, 2, 0, 32_000)
+    tree |= io_link(1, 1, 11, 2, 50_000) | io_link(2, 1, 11, 1, 50_000)
+    hardware = read_hardware(TreeHost(tree))
+    assert hardware.links == (CardLink(0, 1, "xgmi", 50_000_000_000), CardLink(0, 2, "pcie"), CardLink(1, 2, "pcie"))
+    told = {row.quantity: row.source for row in hardware.observations if row.quantity.startswith("links")}
+    assert told["links[0].bytes_per_second"] == "kfd io_links max_bandwidth"
+    without = {path: text for path, text in tree.items() if "io_links" not in path}
+    assert {link.kind for link in read_hardware(TreeHost(without)).links} == {None}
