@@ -66,8 +66,8 @@ def _before(spec: FrontSpec, replicas: Replicas, places: Sequence[str]) -> list[
 
 def _afterwards(spec: FrontSpec) -> list[str]:
     return [
-        f"A server that ends is left out at once, and taken in again a second after it answers. What waited goes to the"
-        f" others; what it was answering breaks off. Together they serve {spec.slots} at once, and"
+        f"A server that ends is left out at once, and taken in again a second after it answers. What waits goes to the"
+        f" others; what it had been given breaks off. Together they serve {spec.slots} at once, and"
         f" {spec.queue_requests} may wait.",
         "To take one out without breaking anything off: write `disabled` at the end of its `server` line under `backend"
         f" generation`, run systemctl reload {UNIT}, and stop it once {STATUS_PATH} and its own counters show nothing.",

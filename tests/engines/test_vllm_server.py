@@ -32,6 +32,9 @@ from llmops.load import (
     warm_up,
 )
 from tests.engines.conftest import absent
+from tests.engines.fronted import CHAT, SLOTS, Front, front_before, full, one_too_many_at_once, standing_still, until
+from tests.engines.fronted import load as fronted_load
+from tests.engines.http_calls import call, stream
 from tests.engines.vllm_server import NAME, VllmServer, planned_flags, serving, value_of, without
 from tests.truth.tiny_models import full_attention, write_model
 from tools.get_vllm import installed_version, python_path
@@ -40,7 +43,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
 HOST = LocalHost()
 PROMPT_TOKENS, REPLY_TOKENS = 112, 500
-QUEUE = 3
+QUEUE = 3  # also that of the front
 # 20 blocks of 128 tokens, of which 19 can be given away; a request of 612 takes five.
 OPTIONS = (
     "--kv-memory", "5MiB", "--workload", "batch", "--users", "8", "--context", "640", "--queue", str(QUEUE),
@@ -166,6 +169,51 @@ def test_the_engines_own_choice_preempts(default: VllmServer, flags: tuple[str, 
     assert check.status is CheckStatus.FAIL
     assert int(check.observed or 0) > 0
     assert "reempt" not in default.log.read_text(errors="replace"), "the log never tells it"
+
+
+@pytest.fixture
+def front(default: VllmServer, tmp_path: Path) -> Iterator[Front]:
+    """A real HAProxy before the server that has no limit of its own, as before 0.29.0."""
+    with front_before(default.url, tmp_path, engine="vllm", model=NAME) as running:
+        yield running
+
+
+def test_of_six_at_once_a_front_lets_five_through(front: Front, default: VllmServer) -> None:
+    for _ in range(3):
+        refused, served = one_too_many_at_once(front, [default.process.pid], reply_tokens=8)
+        assert [outcome.status for outcome in served] == [200] * (SLOTS + QUEUE)
+        assert (refused.status, refused.retry_after) == (503, "20")
+        assert refused.document["error"].keys() == {"message", "type", "param", "code"}
+        assert "2 requests are served at once and 3 may wait" in refused.document["error"]["message"]
+
+
+def test_who_leaves_makes_room_before_vllm(front: Front, default: VllmServer) -> None:
+    with standing_still(default.process.pid), full(front, REPLY_TOKENS) as connections:
+        connections[-1].close()
+        until(lambda: fronted_load(front) == (SLOTS, QUEUE - 1), "the place in the queue to be free")
+        connections[0].close()
+        until(lambda: fronted_load(front) == (SLOTS, QUEUE - 2), "the next one to have the slot")
+
+
+def test_a_stream_of_vllm_passes_unchanged(front: Front, default: VllmServer) -> None:
+    asked = {**front.chat("w1 w2 w3", 40), "stream_options": {"include_usage": True}}
+    direct, through = stream(default.url, CHAT, asked), stream(front.url, CHAT, asked)
+    texts = [[row["delta"] for event in each.events for row in event["choices"]] for each in (direct, through)]
+    assert texts[0] == texts[1]
+    assert through.done
+    assert through.events[-1]["usage"]["completion_tokens"] == 40
+    assert through.event_times[0] < through.event_times[-1], "token by token"
+
+
+def test_what_vllm_answers_without_its_key_does_not_pass(front: Front, default: VllmServer) -> None:
+    kind = {"Content-Type": "application/json"}
+    prompt = {"model": NAME, "prompt": "w1", "max_tokens": 1}
+    for path, payload in (("/metrics", None), ("/version", None), ("/tokenize", prompt), ("/invocations", prompt)):
+        assert call(f"{default.url}{path}", payload, kind).status == 200, path
+        assert call(f"{front.url}{path}", payload, kind).status == 403, path
+    assert call(f"{front.url}/health").status == 200
+    assert call(f"{front.url}/v1/models").document["data"][0]["id"] == NAME
+    assert call(f"{front.url}/v1/completions", prompt, kind).status == 200
 
 
 def test_a_killed_worker_ends_the_server_as_if_all_was_well(default: VllmServer) -> None:

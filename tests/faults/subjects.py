@@ -101,7 +101,8 @@ _WORD = f"""
 import json, urllib.request
 with urllib.request.urlopen("http://{LISTEN}/llmops/front", timeout=30) as answer:
     word = json.load(answer)
-print(json.dumps([word[name] for name in ("engine", "slots", "queue", "patience_seconds")]))
+limits = [word[name] for name in ("slots", "queue", "patience_seconds")]
+print(json.dumps(limits + [engine["address"] for engine in word["engines"]]))
 """
 # HAProxy hands over to a new process a moment after systemd has told it to: until then its first process works or has
 # the signal before it, or there are two that serve.
@@ -145,7 +146,7 @@ FRONT = Engine(
     settled=_SETTLED,
     restart=_RESTART,
     plan="haproxy",
-    plan_numbers=("front", "slots", "queue_requests"),
+    plan_numbers=("front", "queue_requests"),
 )
 
 
