@@ -41,7 +41,7 @@ def carry_out(
         store.write_checkpoint(host, checkpoint, plan)
     except BaseException as failure:
         undo(host, checkpoint, at_boot=False, ready=ready)
-        if isinstance(failure, (LlmopsError, OSError)) and not isinstance(failure, Interrupted):
+        if isinstance(failure, (LlmopsError, OSError)):
             raise _rolled_back(checkpoint, failure) from failure
         raise
     _finish(host, checkpoint)
@@ -65,6 +65,6 @@ def _finish(host: MutableHost, checkpoint: Checkpoint) -> None:
     """
     try:
         finish(host, checkpoint)
-    except (LlmopsError, OSError):
+    except (LlmopsError, OSError, Interrupted):
         with contextlib.suppress(LlmopsError, OSError):
             finish(host, checkpoint)

@@ -10,7 +10,7 @@ from llmops.checkpoint import store
 from llmops.checkpoint.changes import read_content
 from llmops.checkpoint.forward import write_last_files
 from llmops.checkpoint.records import Checkpoint
-from llmops.core.errors import LlmopsError, RollbackFailed
+from llmops.core.errors import Interrupted, LlmopsError, RollbackFailed
 from llmops.core.files import PUBLIC_FILE_MODE, Change
 from llmops.host import MutableHost
 
@@ -27,7 +27,7 @@ def undo(host: MutableHost, checkpoint: Checkpoint, *, at_boot: bool, ready: Cal
     """
     try:
         edited = _restore(host, checkpoint, at_boot=at_boot)
-    except (OSError, LlmopsError) as problem:
+    except (OSError, LlmopsError, Interrupted) as problem:
         raise RollbackFailed(
             f"the old state could not be put back: {problem}",
             hint=f"the old files are in {store.JOURNAL_PATH}; try again: llmops rollback --recover",
@@ -85,7 +85,7 @@ def _reload(host: MutableHost, unit: str) -> None:
     """A systemd that refuses to read its files again is no harm while it still has them as they are now."""
     try:
         systemd.daemon_reload(host)
-    except LlmopsError:
+    except (LlmopsError, Interrupted):
         if systemd.state(host, unit).need_daemon_reload:
             raise
 
@@ -107,17 +107,19 @@ def _restore_file(host: MutableHost, checkpoint: Checkpoint, change: Change) -> 
     return True
 
 
-def _start_later(host: MutableHost, checkpoint: Checkpoint) -> LlmopsError | None:
+def _start_later(host: MutableHost, checkpoint: Checkpoint) -> LlmopsError | Interrupted | None:
     unit = checkpoint.unit
     if unit.ran and unit.name in checkpoint.disable:
         try:
             systemd.start_later(host, unit.name)
-        except LlmopsError as problem:
+        except (LlmopsError, Interrupted) as problem:
             return problem
     return None
 
 
-def _bring_back(host: MutableHost, checkpoint: Checkpoint, ready: Callable[[], bool] | None) -> LlmopsError | None:
+def _bring_back(
+    host: MutableHost, checkpoint: Checkpoint, ready: Callable[[], bool] | None
+) -> LlmopsError | Interrupted | None:
     unit = checkpoint.unit
     if not unit.ran:
         return None
@@ -134,7 +136,7 @@ def _bring_back(host: MutableHost, checkpoint: Checkpoint, ready: Callable[[], b
             systemd.wait_until_ready(
                 host, unit.name, ready or _stays_up(host), timeout_seconds=READY_SECONDS if ready else SETTLE_SECONDS
             )
-    except LlmopsError as problem:
+    except (LlmopsError, Interrupted) as problem:
         return problem
     except OSError as problem:
         return LlmopsError(str(problem))

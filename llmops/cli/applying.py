@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmops.cli.planning import change_documents, planned_data, planned_for, planned_text
 from llmops.cli.result import Result, Status, failed
-from llmops.core.errors import LlmopsError, NotInstalled
+from llmops.core.errors import Interrupted, LlmopsError, NotInstalled
 from llmops.core.serialization import encode
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def apply_planned(
     if planned.changes_nothing:
         status = Status.OK if recovered is None else Status.CHANGED
         return Result(command, status, data={**data, "files": [], "checks": []}, text=lambda: f"{shown()}\n\n{_KEPT}")
+    if planned.unclear is not None:
+        return failed(command, planned.unclear, data=data, text=shown)
     candidate = Candidate(planned.engine, planned.installation, planned.plan, planned.hardware, data, shown, recovered)
     return apply_candidate(command, host, session, candidate, apply_options(flags, settings))
 
@@ -96,7 +98,7 @@ def apply_candidate(
             options=options,
             progress=session.progress,
         )
-    except LlmopsError as error:
+    except (LlmopsError, Interrupted) as error:
         return failed(command, error, data=candidate.data, text=candidate.shown)
     recovered = candidate.recovered if applied.recovered is None else applied.recovered
     status = Status.CHANGED if applied.changed or recovered is not None else Status.OK

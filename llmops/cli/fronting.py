@@ -10,7 +10,7 @@ from llmops.cli.applying import applied_data, applied_text
 from llmops.cli.planning import planned_for
 from llmops.cli.result import Result, Status, failed
 from llmops.core.documents import plan_document
-from llmops.core.errors import LlmopsError, UsageError
+from llmops.core.errors import Interrupted, LlmopsError, UsageError
 from llmops.core.serialization import encode
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def apply_front_planned(
     _require_alone(flags, listen)
     recovered = recover_first(host, session.progress)
     planned, _ = planned_for(host, flags, session, live=True, replan=replan)
+    if planned.unclear is not None:
+        raise planned.unclear
     behind = _Behind(planned.engine, planned.installation, planned.in_force, planned.plan)
     return _apply(host, session, behind, listen=str(listen), recovered=recovered)
 
@@ -114,7 +116,7 @@ def _apply(host: MutableHost, session: Session, behind: _Behind, *, listen: str,
         spec = spec_of(behind.plan, behind.in_force, parse_listen(listen))
         data["front"] = encode(spec)
         applied = apply_front(host, spec, options=FrontOptions(), engine_slots=slots, progress=session.progress)
-    except LlmopsError as error:
+    except (LlmopsError, Interrupted) as error:
         return failed("apply", error, data=data)
     again = recovered if applied.recovered is None else applied.recovered
     warnings = ways_around(host, spec)

@@ -36,9 +36,9 @@ def outcome_of(run: Callable[[], object], command: str, session: Session) -> Res
         value = run()
     except BrokenPipeError:
         return EXIT_OK
-    except (LlmopsError, click.ClickException, click.Abort, KeyboardInterrupt, PermissionError) as error:
+    except (LlmopsError, Interrupted, click.ClickException, click.Abort, KeyboardInterrupt, PermissionError) as error:
         _show_traceback_in_debug(session)
-        return _failed(command, _as_llmops_error(error))
+        return _failed(command, _as_own_error(error))
     except Exception as error:  # noqa: BLE001 - a bug is reported like everything else: one line and an exit code
         known = _stopped_by(error) or _in_trouble(error)
         return _failed(command, known) if known else _bug(command, error, session)
@@ -55,14 +55,14 @@ def _as_result(value: object) -> Result:
     return value
 
 
-def _failed(command: str, error: LlmopsError) -> Result:
+def _failed(command: str, error: LlmopsError | Interrupted) -> Result:
     from llmops.cli.result import failed
 
     return failed(command, error)
 
 
-def _as_llmops_error(error: BaseException) -> LlmopsError:
-    if isinstance(error, LlmopsError):
+def _as_own_error(error: BaseException) -> LlmopsError | Interrupted:
+    if isinstance(error, (LlmopsError, Interrupted)):
         return error
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "llmops"
@@ -83,11 +83,11 @@ def _in_trouble(error: Exception) -> LlmopsError | None:
     return LlmopsError(f"{error.strerror}{where}", hint=_IN_TROUBLE[error.errno])
 
 
-def _stopped_by(error: BaseException | None) -> LlmopsError | None:
+def _stopped_by(error: BaseException | None) -> LlmopsError | Interrupted | None:
     """The signal behind an error that cleaning up after that signal raised."""
     while error is not None:
         if isinstance(error, (KeyboardInterrupt, Interrupted)):
-            return _as_llmops_error(error)
+            return _as_own_error(error)
         error = error.__context__
     return None
 

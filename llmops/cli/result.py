@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from llmops.core.errors import EXIT_OK, LlmopsError, ProblemsFound
+from llmops.core.errors import EXIT_OK, Interrupted, LlmopsError, ProblemsFound
 
 SCHEMA = 1
 # Words of file names, engines and other people's files end up in messages: no control character and no mark that turns
@@ -67,7 +67,11 @@ class Result:
 
 
 def failed(
-    command: str, error: LlmopsError, *, data: Mapping[str, Any] | None = None, text: Callable[[], str] = _no_text
+    command: str,
+    error: LlmopsError | Interrupted,
+    *,
+    data: Mapping[str, Any] | None = None,
+    text: Callable[[], str] = _no_text,
 ) -> Result:
     """The result of an error, with what was found before it."""
     status = Status.PROBLEMS if isinstance(error, ProblemsFound) else Status.ERROR

@@ -10,8 +10,8 @@ LlmopsError (1)
 ├── Locked (8)
 ├── UnreadableInput (9)        UnknownArchitecture
 ├── NoPermission (10)
-├── EngineNotAnswering (11)
-└── Interrupted (129, 130, 143)
+└── EngineNotAnswering (11)
+Interrupted (129, 130, 143)
 """
 
 from __future__ import annotations
@@ -132,12 +132,17 @@ class EngineNotAnswering(LlmopsError):
     code = "engine_not_answering"
 
 
-class Interrupted(LlmopsError):
-    """A signal arrived; everything begun was undone first."""
+class Interrupted(BaseException):
+    """A signal arrived; everything begun was undone first.
+
+    Like KeyboardInterrupt no Exception: whoever notes an error and goes on must not go on after a signal.
+    """
 
     code = "interrupted"
 
     def __init__(self, signal_number: int, *, hint: str | None = None) -> None:
-        super().__init__(f"stopped by signal {signal_number}", hint=hint)
+        self.message = f"stopped by signal {signal_number}"
+        super().__init__(self.message)
+        self.hint = hint
         self.signal_number = signal_number
         self.exit_code = 128 + signal_number

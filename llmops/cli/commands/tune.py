@@ -11,7 +11,7 @@ from llmops.cli.options import applying_options, common_options, planning_option
 from llmops.cli.planning import planned_data, planned_for, planned_text
 from llmops.cli.result import Result, Status, failed
 from llmops.cli.session import Session
-from llmops.core.errors import LlmopsError, UsageError
+from llmops.core.errors import Interrupted, LlmopsError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +89,7 @@ def _trial(host: MutableHost, session: Session, flags: dict[str, Any], *, replan
             hardware=planned.hardware,
             progress=session.progress,
         )
-    except LlmopsError as error:
+    except (LlmopsError, Interrupted) as error:
         return failed("tune", error, data=data, text=shown)
     return trial_result(tried, data, shown, session)
 

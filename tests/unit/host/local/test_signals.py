@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 
 import pytest
 
 from llmops.core.errors import Interrupted
+from llmops.engines.found import Installation
+from llmops.engines.seeing import Unseen, unit_part
+from llmops.host import Completed
 from llmops.host.local.signals import ENDING_SIGNALS, held_back, interruptible
+from tests.unit.fake_machine import FakeMachine
 
 
 @pytest.mark.parametrize("number", ENDING_SIGNALS)
@@ -25,6 +30,17 @@ def test_a_signal_becomes_one_exception_with_the_exit_code_of_a_shell(number: si
     assert undone == ["undone"]
     assert found.value.exit_code == 128 + number
     assert signal.getsignal(number) is before
+
+
+def test_who_notes_a_failed_command_and_goes_on_does_not_go_on_after_a_signal() -> None:
+    class Signalled(FakeMachine):
+        def query(self, argv: Sequence[str], *, timeout_seconds: float = 20.0) -> Completed:
+            signal.raise_signal(signal.SIGTERM)
+            return Completed(tuple(argv), 0, "", "")
+
+    installation = Installation("llama-server", "unit", ("/usr/bin/llama-server",), None, None, None, unit="a.service")
+    with pytest.raises(Interrupted), interruptible():
+        unit_part(Signalled(), installation, Unseen())
 
 
 def test_what_nohup_ignores_stays_ignored() -> None:
