@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -16,8 +17,9 @@ import pytest
 from llmops.engines.found import InForce
 from tests.systemd.conftest import absent
 from tests.systemd.machine import MODEL_DIRECTORY, Machine, new_name, wait_for
-from tests.systemd.observe import configuration
+from tests.systemd.observe import configuration, files_of, times_of
 from tests.systemd.root import CACHE
+from tests.systemd.vllm_front import front_comes_and_goes
 from tests.truth.tiny_models import full_attention, write_model
 from tests.unit.engines.vllm_host import VLLM, installed, plan_of
 from tools.get_vllm import installed_version, python_path
@@ -38,7 +40,7 @@ WANTED = (
     "300", "--reply-tokens", "1500", "--enforce-eager",
 )  # fmt: skip
 # vLLM's kernels for processors need this library of the system.
-LIBRARY = Path("/lib/x86_64-linux-gnu/libnuma.so.1")
+LIBRARY = Path(f"/lib/{platform.machine()}-linux-gnu/libnuma.so.1")
 READY_SECONDS = 600.0
 # Transformers has this class, which vLLM cannot wrap: it is known when the server starts, not before.
 UNSERVABLE, INCOMPATIBLE = "unservable", {"architectures": ["GPTNeoForCausalLM"]}
@@ -108,9 +110,10 @@ def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     # llmops goes by the type of a model, vLLM by the name of its class as well: it cannot serve this one.
     write_model(replace(full_attention(), name=UNSERVABLE, config=full_attention().config | INCOMPATIBLE), models)
     layer = directory / "layer"
-    library = layer / "usr/lib/x86_64-linux-gnu" / LIBRARY.name
+    library = layer / f"usr{LIBRARY}"
     library.parent.mkdir(parents=True)
     shutil.copyfile(LIBRARY, library)
+    make_own_environment(layer / "opt/vllm", python)
     program = layer / "usr/local/bin/vllm"
     program.parent.mkdir(parents=True)
     program.symlink_to(python.parent / "vllm")
@@ -126,6 +129,25 @@ def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     made.boot()
     yield made
     made.close()
+
+
+def make_own_environment(place: Path, python: Path) -> None:
+    """An environment in which `vllm serve` works: this build's package has another name than its script asks for."""
+    base, packages = python.resolve(), next((python.parent.parent / "lib").glob("python3*/site-packages"))
+    own = place / "lib" / packages.parent.name / packages.name
+    named = own / f"vllm-{installed_version(python)}+cpu.dist-info"
+    named.mkdir(parents=True)
+    (named / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: vllm\nVersion: {installed_version(python)}+cpu\n", encoding="utf-8"
+    )
+    (own / "packages.pth").write_text(f"{packages}\n", encoding="utf-8")
+    (place / "bin").mkdir()
+    (place / "pyvenv.cfg").write_text(f"home = {base.parent}\n", encoding="utf-8")
+    (place / "bin/python3").symlink_to(base)
+    script = (python.parent / "vllm").read_text(encoding="utf-8").partition("\n")[2]
+    program = place / "bin/vllm"
+    program.write_text(f"#!/opt/vllm/bin/python3\n{script}", encoding="utf-8")
+    program.chmod(0o755)
 
 
 def serves(machine: Machine) -> bool:
@@ -184,6 +206,7 @@ def test_a_unit_is_installed_verified_survives_a_killed_worker_and_goes_again(ma
     again = machine.llmops("tune", "--apply", *WANTED)
     assert (again.exit_code, again.envelope["status"]) == (0, "ok"), again.envelope["data"].get("files")
     assert machine.show(UNIT, "MainPID") == pid, "a second apply restarts nothing"
+    front_comes_and_goes(machine, WANTED, MODEL)
 
     # A killed worker makes the server end with exit code 0; systemd starts it again all the same.
     machine.run("kill", "-KILL", worker_of(machine))
@@ -214,21 +237,95 @@ def test_a_unit_is_installed_verified_survives_a_killed_worker_and_goes_again(ma
     assert machine.run("pgrep", "-f", "VLLM::").stdout.strip() == ""
 
 
-def test_a_server_that_cannot_start_gives_way_to_the_persons_own(machine: Machine) -> None:
-    program = f"{python_path()} -m vllm.entrypoints.openai.api_server --model {MODEL} --host 127.0.0.1"
-    unit = f"[Service]\nExecStart={program} --max-model-len 1024 --kv-cache-memory-bytes 6M --enforce-eager\n"
-    machine.write(f"/etc/systemd/system/{UNIT}", unit)
-    machine.run("systemctl", "daemon-reload")
+def test_a_persons_own_unit_keeps_its_words_and_comes_back(machine: Machine) -> None:
+    """One unit with a user, variables and a --config file: what is refused, what fails, what is live, what comes back.
+
+    Each start takes as long as everything else here, so all of it happens to the same unit.
+    """
+    own = write_own_unit(machine)
     assert machine.run("systemctl", "start", UNIT).exit_code == 0
     wait_for(lambda: serves(machine), READY_SECONDS, "the person's server", lambda: machine.log(UNIT))
-    before, words = configuration(machine), machine.command_line(UNIT)
+    before, words, pid = everything(machine), machine.command_line(UNIT), machine.show(UNIT, "MainPID")
 
-    unservable = [MODEL_DIRECTORY + "/" + UNSERVABLE if word == MODEL else word for word in WANTED]
-    failed = machine.llmops("tune", "--apply", *unservable)
+    # A model that its user cannot reach is refused before anything is changed.
+    refused = machine.llmops("tune", "--apply", *with_model(CLOSED_MODEL))
+    assert refused.exit_code == 7, refused
+    assert "runs as the user vllm, which may not enter /home/me (mode 0700)" in refused.envelope["errors"][0]["message"]
+    assert (everything(machine), machine.show(UNIT, "MainPID")) == (before, pid)
+
+    # One that vLLM cannot load gives way to the person's own.
+    failed = machine.llmops("tune", "--apply", *with_model(f"{MODEL_DIRECTORY}/{UNSERVABLE}"))
     assert failed.exit_code == 5, failed
     (error,) = failed.envelope["errors"]
     assert f"this vLLM cannot serve the architecture {INCOMPATIBLE['architectures'][0]!r}" in error["message"]
     assert "The old configuration is back" in error["message"]
-    assert configuration(machine) == before
+    assert everything(machine) == before
     wait_for(lambda: serves(machine), READY_SECONDS, "the person's server again", lambda: machine.log(UNIT))
     assert machine.command_line(UNIT) == words
+
+    applied = machine.llmops("tune", "--apply", *WANTED)
+    assert applied.exit_code == 0, f"{applied.envelope['errors']}\n{machine.log(UNIT)}"
+    checks = {check["name"]: check for check in applied.envelope["data"]["checks"]}
+    print(json.dumps({name: (check["status"], check["observed"]) for name, check in checks.items()}, indent=1))
+    for name in ("drop_in", "cache_tokens", "longest_request", "preemptions", "running_command", "model_readable"):
+        assert checks[name]["status"] == "pass", checks[name]
+    assert [check for check in checks.values() if check["status"] == "fail"] == []
+    running = " ".join(machine.command_line(UNIT))
+    for kept in (*KEPT_WORDS, "--max-num-seqs 2", "--max-model-len 2048"):
+        assert kept in running, running
+    assert served_names(machine) == ["assistant", "small"]
+    assert machine.show(UNIT, "User") == "vllm"
+    assert {path: what for path, what in everything(machine).items() if path in before} == before
+
+    pid, times = machine.show(UNIT, "MainPID"), times_of(machine)
+    again = machine.llmops("tune", "--apply", *WANTED)
+    assert (again.exit_code, again.envelope["status"]) == (0, "ok"), again.envelope["data"].get("files")
+    assert (machine.show(UNIT, "MainPID"), times_of(machine)) == (pid, times)
+
+    # The person changes a word: verify says that it is not in force, tune what would become of the drop-in.
+    machine.write(f"/etc/systemd/system/{UNIT}", own.replace("hermes", "pythonic"))
+    seen = machine.llmops("verify")
+    assert seen.exit_code == 3, seen
+    assert "daemon_reload_needed" in [one["name"] for one in seen.envelope["data"]["checks"] if one["status"] == "fail"]
+    machine.run("systemctl", "daemon-reload")
+    (file,) = machine.llmops("tune", *WANTED).envelope["data"]["files"]
+    assert "pythonic" in file["after"]
+    assert "hermes" not in file["after"]
+    machine.write(f"/etc/systemd/system/{UNIT}", own)
+
+    back = machine.llmops("rollback")
+    assert back.exit_code == 0, back
+    assert everything(machine) == before
+    wait_for(lambda: serves(machine), READY_SECONDS, "the person's server at the end", lambda: machine.log(UNIT))
+    assert machine.command_line(UNIT) == words
+
+
+def write_own_unit(machine: Machine) -> str:
+    """The unit, its configuration file and its user; a copy of the model in a home that nobody else may enter."""
+    assert machine.run("useradd", "--system", "--create-home", "vllm").exit_code == 0
+    # This build's Python lies below /root, where a distribution's own does not.
+    machine.path("/root").chmod(0o711)
+    machine.write(CONFIG_FILE, OWN_CONFIG)
+    machine.write(f"/etc/systemd/system/{UNIT}", OWN_UNIT)
+    closed = machine.path(CLOSED_MODEL)
+    shutil.copytree(machine.models / full_attention().name, closed)
+    machine.path("/home/me").chmod(0o700)
+    machine.run("systemctl", "daemon-reload")
+    return OWN_UNIT
+
+
+def everything(machine: Machine) -> dict[str, str]:
+    """The configuration that a change may touch, and the person's own file beside it."""
+    return configuration(machine) | files_of(machine, str(Path(CONFIG_FILE).parent))
+
+
+def with_model(path: str) -> list[str]:
+    return [path if word == MODEL else word for word in WANTED]
+
+
+def served_names(machine: Machine) -> list[str]:
+    script = (
+        "import json,urllib.request as u;"
+        f"print(*[one['id'] for one in json.load(u.urlopen('http://127.0.0.1:{PORT}/v1/models'))['data']])"
+    )
+    return machine.run("python3", "-c", script).stdout.split()
