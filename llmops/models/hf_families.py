@@ -13,7 +13,7 @@ from llmops.core.errors import UnknownArchitecture
 from llmops.models.gguf_facts import MAX_VALUE
 from llmops.models.hf_config import ConfigFacts
 from llmops.models.hf_defaults import language_facts
-from llmops.models.hf_families_attention import Decoder, latent, latent_twice, latent_with_indexer
+from llmops.models.hf_families_attention import Decoder, heads_with_indexer, latent, latent_twice, latent_with_indexer
 from llmops.models.hf_families_special import (
     encoder,
     gemma3,
@@ -59,15 +59,16 @@ _DECODERS = (
     "internlm", "internlm2", "internlm3", "iquestcoder", "jais2", "llama", "minicpm", "minimax_m2", "ministral",
     "ministral3", "mistral", "mixtral", "nemotron", "olmo", "olmo2", "olmoe", "opt", "orion", "paddleocr_vl_text",
     "persimmon", "phi", "qwen", "qwen3_vl_moe_text", "qwen3_vl_text", "sarvam_moe", "seed_oss", "solar_open",
-    "stablelm", "starcoder2",
+    "PanguEmbedded", "TeleFLM", "param2moe", "solar", "stablelm", "starcoder2", "step3_text", "telechat", "telechat2",
+    "telechat3",
 )  # fmt: skip
 _QWENS = (
     "mimo", "minicpmo", "minicpmv", "qwen2", "qwen2_5_omni_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_moe",
     "qwen2_vl", "qwen2_vl_text", "qwen3", "qwen3_moe", "qwen3_omni_moe_text",
 )  # fmt: skip
 _LATENT = (
-    "deepseek_v2", "deepseek_v3", "deepseek_vl_v2", "glm4_moe_lite", "kimi_k2", "mistral4", "pangu_ultra_moe",
-    "sarvam_mla", "youtu",
+    "AXK1", "axk1", "deepseek_v2", "deepseek_v3", "deepseek_vl_v2", "glm4_moe_lite", "kimi_k2", "mistral4",
+    "pangu_ultra_moe", "sarvam_mla", "youtu",
 )  # fmt: skip
 _ENCODERS = (
     "albert", "bert", "camembert", "deberta-v2", "distilbert", "electra", "modernbert", "mpnet", "nomic_bert",
@@ -82,6 +83,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("phi3", "phi4_multimodal", "phi4mm", "phimoe"), Decoder(note=PHI_NOTE)),
     **dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), latent_with_indexer),
     **dict.fromkeys(("falcon", "gpt_bigcode"), one_or_all),
+    **dict.fromkeys(("minimax_m3", "minimax_m3_text", "minimax_m3_vl_text"), heads_with_indexer),
     **dict.fromkeys(("dbrx", "mpt"), nested_heads),
     **dict.fromkeys(("deci", "nemotron-nas"), grouped_blocks),
     "afmoe": Decoder(window_by_period(4, key="global_attn_every_n_layers")),
@@ -112,7 +114,7 @@ RULES: dict[str, Rule] = {
     "mamba": hybrid(mamba, all_state),
     "mamba2": hybrid(mamba2, all_state),
     "mellum": Decoder(window_by_period(4)),
-    "mimo_v2_flash": mimo,
+    **dict.fromkeys(("mimo_v2", "mimo_v2_flash"), mimo),
     "minicpm3": rebuilt_latent,
     "nemotron_h": hybrid(mamba2, all_state),
     "olmo_hybrid": hybrid(gated_delta, by_interval),

@@ -94,3 +94,29 @@ def _indexing(facts: ConfigFacts, layers: int) -> tuple[bool, ...]:
     frequency = facts.integer("index_topk_freq", 1, least=1)
     offset = facts.integer("index_skip_topk_offset", 2)
     return tuple(max(layer - offset + 1, 0) % frequency == 0 for layer in range(layers))
+
+
+def heads_with_indexer(facts: ConfigFacts) -> Layers:
+    """MiniMax M3: keys and values in heads; layers that attend to chosen blocks also keep a key of one indexer head.
+
+    The layers are listed in layer_types, or as ones in sparse_attention_freq (configuration_minimax_m3_vl.py).
+    """
+    layers = Decoder(full_attention)(facts)
+    sparse = facts.part("sparse_attention_config")
+    words = layer_words(facts, layers.count)
+    chosen: tuple[bool, ...] = (False,) * layers.count
+    if words is not None:
+        chosen = tuple(word == "minimax_m3_sparse" for word in words)
+    elif sparse is not None:
+        given = sparse.integers("sparse_attention_freq") or (0,) * layers.count
+        sparse.require_length("sparse_attention_freq", len(given), layers.count)
+        chosen = tuple(bool(number) for number in given)
+    length = bounded(facts, "index_head_dim", 128, most=MOST_HEAD_LENGTH)
+    if sparse is not None and sparse.has("sparse_index_dim"):
+        length = bounded(sparse, "sparse_index_dim", most=MOST_HEAD_LENGTH)
+    attention: list[AttentionLayer] = []
+    for layer, chooses in zip(layers.attention_layers, chosen, strict=True):
+        attention.append(layer)
+        if chooses:
+            attention.append(AttentionLayer(1, length, 0, is_latent=True, layer=layer.layer))
+    return Layers(layers.count, tuple(attention), (), layers.draft_layers)

@@ -47,6 +47,8 @@ DEFAULT_BLOCK_TOKENS = 16
 CPU_LATENT_BLOCK_TOKENS = 16
 # FlashMLA of DeepSeek's row of 576 takes 64; rows of other lengths go to backends that take 16.
 LATENT_ROW, LATENT_ROW_BLOCK_TOKENS = 576, 64
+# vllm/models/minimax_m3/common/indexer.py, get_supported_kernel_block_sizes.
+INDEXED_BLOCK_TOKENS = 128
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ def longest_request(model: ModelSpec, settings: VllmSettings) -> int:
 def block_tokens(model: ModelSpec, settings: VllmSettings) -> int:
     """Tokens of one block before a model with states makes it larger."""
     latent = [layer for layer in model.attention_layers if layer.is_latent]
+    if 0 < len(latent) < len(model.attention_layers):
+        return INDEXED_BLOCK_TOKENS
     if latent and settings.device == "cpu":
         return CPU_LATENT_BLOCK_TOKENS
     if settings.block_size:

@@ -229,7 +229,7 @@ AUTO_CACHE_FOLLOWS_CHECKPOINT = Timeline(
     )
 )
 # Architectures whose cache has parts that no list of layers shows: compressed tokens, packed blocks of several sizes.
-UNRULED_ARCHITECTURES = ("deepseek_v4", "minimax_m3", "qwen4_exp", "dots3_note", "step5")
+UNRULED_ARCHITECTURES = ("deepseek_v4", "qwen4_exp", "dots3_note", "step5")
 # Whether experts that ranks cannot share evenly are one more on each of the first ranks; else the last has all of them.
 EVEN_EXPERTS = Timeline(
     (

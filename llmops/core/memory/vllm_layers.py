@@ -81,6 +81,8 @@ def _token_bytes(position: int, model: ModelSpec, settings: VllmSettings) -> int
     cache_type = resolved_cache_type(model, settings)
     layer = model.attention_layers[position]
     if is_index_key(model.attention_layers, position):
+        if not model.attention_layers[position - 1].is_latent:  # beside heads: indexer_kv_dtype auto is bf16
+            return 2 * layer.key_length
         return layer.key_length + layer.key_length // INDEX_SCALE_ELEMENTS * INDEX_SCALE_BYTES
     if layer.is_latent:
         return _latent_bytes(layer, cache_type, settings)

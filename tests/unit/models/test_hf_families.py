@@ -423,3 +423,35 @@ def test_every_rule_refuses_an_empty_file_with_our_own_error() -> None:
     for model_type in RULES:
         with pytest.raises(UnreadableInput):
             layers_of(ConfigFacts("/m", {"model_type": model_type}))
+
+
+INDEXED = {
+    "head_dim": 64,
+    "sparse_attention_config": {"sparse_index_dim": 32, "sparse_attention_freq": [0] * 3 + [1] * 5},
+}
+
+
+@pytest.mark.parametrize(
+    ("keys", "indexed"),
+    [
+        (INDEXED, [3, 4, 5, 6, 7]),
+        ({"layer_types": ["full_attention", "minimax_m3_sparse"] * 4, "index_head_dim": 32}, [1, 3, 5, 7]),
+        ({}, []),
+    ],
+)
+def test_chosen_blocks_need_a_key_of_an_indexer_beside_the_heads(keys: dict[str, Any], indexed: list[int]) -> None:
+    found = read("minimax_m3_vl_text", **keys).attention_layers
+    assert [layer.layer for layer in found if layer.is_latent] == indexed
+    assert {(layer.kv_heads, layer.key_length) for layer in found if layer.is_latent} <= {(1, 32)}
+    assert [layer.layer for layer in found if not layer.is_latent] == list(range(8))
+
+
+def test_a_list_of_indexers_that_is_not_one_for_each_layer_is_refused() -> None:
+    with pytest.raises(UnreadableInput, match="sparse_attention_freq"):
+        read("minimax_m3_text", sparse_attention_config={"sparse_attention_freq": [0, 1]})
+
+
+@pytest.mark.parametrize("model_type", ["PanguEmbedded", "TeleFLM", "param2moe", "solar", "step3_text", "telechat2"])
+def test_decoders_that_only_vllm_serves(model_type: str) -> None:
+    assert windows(model_type) == [None] * 8
+    assert {layer.kv_heads for layer in read(model_type).attention_layers} == {2}

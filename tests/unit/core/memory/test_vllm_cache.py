@@ -313,3 +313,16 @@ def test_a_model_without_a_cache_has_no_tokens() -> None:
 def test_a_family_without_a_rule_is_refused() -> None:
     with pytest.raises(UnknownArchitecture, match="deepseek_v4"):
         cache_layout(model(full(1), architecture="deepseek_v4"), settings())
+
+
+def test_keys_of_an_indexer_beside_heads_are_16_bit_and_whole_on_every_card() -> None:
+    # MiniMax M3: 4 heads of 128 and an index key of 128 in blocks of 128 (vllm/models/minimax_m3).
+    layers = tuple(
+        AttentionLayer(heads, 128, value, is_latent=not value, layer=number)
+        for number in range(3)
+        for heads, value in ((4, 128), (1, 0))
+    )
+    for ranks, token in ((1, 2_048 + 256), (4, 512 + 256)):
+        layout = cache_layout(model(layers), settings(tensor_parallel=ranks))
+        assert layout.largest_block_bytes == 3 * 128 * token
+        assert len(layout.groups) == 1 and layout.attention_block_tokens == 128
