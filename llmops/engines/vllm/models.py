@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 from llmops.core.errors import UsageError
 from llmops.core.model import ModelSpec
 from llmops.engines.base import Models
@@ -9,6 +11,9 @@ from llmops.engines.found import InForce, Installation
 from llmops.engines.vllm.supported import check_served
 from llmops.host import Host
 from llmops.models import read_model
+
+# How the files begin that hold a vocabulary, of transformers, sentencepiece, tiktoken and Mistral.
+_TOKENIZERS = ("tokenizer.", "vocab.", "spiece.", "sentencepiece.", "tekken.", "tiktoken.", "qwen.tiktoken")
 
 
 def choose_models(host: Host, references: tuple[str, ...], installation: Installation, in_force: InForce) -> Models:
@@ -27,7 +32,26 @@ def choose_models(host: Host, references: tuple[str, ...], installation: Install
     model = checkpoint(read_model(host, reference))
     if reference == in_force.model_path:  # it serves it: what a list says counts no more
         return Models((model,))
-    return Models((model,), warnings=check_served(host, model, installation, in_force))
+    return Models((model,), warnings=(*check_served(host, model, installation, in_force), *_missing(host, model)))
+
+
+def _missing(host: Host, model: ModelSpec) -> tuple[str, ...]:
+    """What a download lacks that is no part of the weights; nothing of one without weights, which is planned for."""
+    if model.weights_basis != "tensors" or not model.source_paths:
+        return ()
+    lines = []
+    if not model.has_chat_template:
+        lines.append(
+            "no chat template is beside the model: vLLM then refuses chats, with which a plan is verified, unless it"
+            " knows one itself or is given --chat-template FILE"
+        )
+    try:
+        names = host.list_directory(PurePosixPath(model.source_paths[0]).parent)
+    except OSError:
+        return tuple(lines)
+    if not any(name.startswith(_TOKENIZERS) for name in names):
+        lines.append("no tokenizer is beside the model: download its tokenizer files too")
+    return tuple(lines)
 
 
 def checkpoint(model: ModelSpec) -> ModelSpec:
