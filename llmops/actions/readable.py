@@ -93,6 +93,9 @@ def obstacle(
     host: Host, unit: str, files: Sequence[UnitFile], paths: Sequence[str], needed: int = READ
 ) -> Obstacle | None:
     """The first thing that keeps the service of these files from one of the paths; raise Undecided."""
+    closed = next((file.path for file in files if not file.readable), None)
+    if closed is not None:
+        raise Undecided(f"{closed} is readable by root only, and may say who the service runs as")
     confined = confinement(unit, files)
     # systemd follows links of both ends of a bind.
     confined = replace(confined, bound=tuple(host.resolve(path) for path in confined.bound))

@@ -123,6 +123,12 @@ def test_what_this_machine_does_not_know_is_undecided() -> None:
         found(host_with(), "RootDirectory=/srv/image")
 
 
+def test_a_drop_in_that_only_root_reads_leaves_it_open() -> None:
+    files = (UnitFile(FRAGMENT, "[Service]\nUser=vllm\n"), UnitFile(f"{FRAGMENT}.d/secret.conf", "", readable=False))
+    with pytest.raises(Undecided, match="secret.conf is readable by root only"):
+        obstacle(host_with(mode=0o600), UNIT, files, (WEIGHTS,))
+
+
 def test_an_account_named_like_the_unit_is_used_where_there_is_one() -> None:
     host = host_with(mode=0o600, uid=996)
     assert found(host, "DynamicUser=yes") is not None
