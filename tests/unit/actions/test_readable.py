@@ -125,7 +125,7 @@ def test_what_this_machine_does_not_know_is_undecided() -> None:
 
 def test_a_drop_in_that_only_root_reads_leaves_it_open() -> None:
     files = (UnitFile(FRAGMENT, "[Service]\nUser=vllm\n"), UnitFile(f"{FRAGMENT}.d/secret.conf", "", readable=False))
-    with pytest.raises(Undecided, match="secret.conf is readable by root only"):
+    with pytest.raises(Undecided, match=r"secret\.conf is readable by root only"):
         obstacle(host_with(mode=0o600), UNIT, files, (WEIGHTS,))
 
 
