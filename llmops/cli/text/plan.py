@@ -62,6 +62,7 @@ def _is_paged(plan: Plan) -> bool:
 
 def _slots(plan: Plan) -> str:
     pool = "in one shared pool" if plan.kv_unified or _is_paged(plan) else "together"
+    pool = pool if plan.data_parallel == 1 else f"in {plan.data_parallel} pools"
     return f"{plan.slots} at once, {plan.context_tokens_per_slot:,} tokens each ({plan.cache_tokens:,} {pool})"
 
 

@@ -112,7 +112,7 @@ def _share(gpu: Gpu, rank: int, model: ModelSpec, settings: VllmSettings) -> Car
         card_weights(model, settings, rank),
         activation(model, settings, step, card),
         libraries(model, settings, unified=gpu.unified),
-        graphs(model, settings, step),
+        graphs(model, settings, step, settings.stage(rank)),
         step.requests,
     )
 

@@ -106,12 +106,12 @@ def libraries(model: ModelSpec, settings: VllmSettings, *, unified: bool) -> Spa
     return low, high + (EXPERT_KERNEL_BYTES if model.experts else 0), why
 
 
-def graphs(model: ModelSpec, settings: VllmSettings, batch: Batch) -> Span:
-    """Captured graphs of one card, over all batch sizes; nothing where the engine runs without them."""
+def graphs(model: ModelSpec, settings: VllmSettings, batch: Batch, stage: int = 0) -> Span:
+    """Captured graphs of one card of a stage, over all batch sizes; nothing where the engine runs without them."""
     captures = settings.device in {"cuda", "rocm"} or graphs_inside(settings)
     if settings.enforce_eager or not captures:
         return 0, 0, "no graphs are captured"
-    layers = max(stage_layers(model.layers, settings))
+    layers = stage_layers(model.layers, settings)[stage]
     # With adapters every size is captured twice, with and without one (cudagraph_specialize_lora).
     sizes = captured_sizes(batch.requests) * (2 if settings.adapters else 1)
     base = STATE_GRAPH_BASE_BYTES if model.state_layers else GRAPH_BASE_BYTES

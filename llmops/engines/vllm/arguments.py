@@ -109,6 +109,13 @@ def _parallel(plan: Plan, version: Version | None) -> list[tuple[str, str | None
     return rows
 
 
+def _repeats_its_cache(plan: Plan) -> bool:
+    """Whether memory keeps slots few and cards that share a layer all keep the same latent vectors."""
+    latent = any(layer.is_latent for layer in plan.model.attention_layers)
+    few = plan.binding_constraint == "memory" and plan.nodes == 1
+    return few and latent and plan.model.experts > 0 and plan.tensor_parallel > 1
+
+
 def _types(plan: Plan, version: Version | None) -> list[tuple[str, str | None]]:
     """The type of the cache where it is not the server's own, and float16 where the card has no bfloat16."""
     own, word = own_cache_type(plan.model, version), CACHE_TYPE_WORDS.at(version).get(plan.cache_type_k)
@@ -138,6 +145,11 @@ def warnings(plan: Plan, installation: Installation) -> tuple[str, ...]:
         lines.append(
             f"one server on {plan.nodes} machines like this one:{how} llmops render --inventory FILE --directory DIR"
             " writes what each of them starts, and in which order"
+        )
+    if _repeats_its_cache(plan):
+        lines.append(
+            f"the cache of {plan.model.reference} is whole on each of the {plan.tensor_parallel} cards that share a"
+            f" layer: with --data-parallel {plan.tensor_parallel} --expert-parallel each keeps other requests in it"
         )
     if plan.cache_type_k != own_cache_type(plan.model, version) and not _types(plan, version):
         lines.append(

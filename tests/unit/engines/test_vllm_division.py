@@ -271,3 +271,13 @@ def test_latent_caches_are_on_every_card_that_shares_a_layer_and_once_in_copies(
     copies = memory(replace(shape, tensor_parallel=1, data_parallel=2, expert_parallel=True))
     assert shared[1].cache_tokens == copies[1].cache_tokens, "but each copy keeps other requests there"
     assert (copies[1].needed_cache_bytes or 0) < 0.6 * (shared[1].needed_cache_bytes or 0)
+
+
+def test_copies_are_suggested_where_memory_keeps_a_latent_cache_small() -> None:
+    layers = tuple(AttentionLayer(1, 576, 0, is_latent=True, layer=number) for number in range(36))
+    plan = size(problem(cards(24, 24), Fixed(tensor_parallel=2)))
+    latent = replace(plan, model=model(attention_layers=layers, **EXPERTS), binding_constraint="memory")
+    said = VLLM.warnings(latent, installed("0.33.0"))
+    assert any("--data-parallel 2 --expert-parallel" in line for line in said)
+    for other in (replace(latent, binding_constraint="users"), replace(latent, model=model(**EXPERTS))):
+        assert not any("--expert-parallel" in line for line in VLLM.warnings(other, installed("0.33.0")))

@@ -174,6 +174,28 @@ def test_what_runs_is_told_in_a_plans_terms() -> None:
     assert "--disable-log-stats: requests that are put back" in found.works_against[0]
 
 
+def test_slots_are_those_of_all_engines_side_by_side() -> None:
+    host = VllmHost()
+    host.serves(MODEL, "--max-num-seqs", "4", "-dp", "3", "-ep", "--max-num-queued-reqs", "20")
+    found = VLLM.served(observe(host, RUNNING), RUNNING)
+    assert found is not None
+    values = found.values
+    assert (values.slots, values.data_parallel, values.expert_parallel, values.queue_requests) == (12, 3, True, 8)
+
+
+def test_of_several_engines_the_one_with_the_smallest_cache_counts() -> None:
+    host = running()
+    told = host.answers[f"{URL}/metrics"]
+    assert isinstance(told, Response)
+    tokens = plan_of().budgets[0].cache_tokens or 0
+    line = next(line for line in told.body.splitlines() if "kv_cache_size_tokens" in line)
+    smaller = line.replace(f'"{tokens}"', f'"{tokens - 16}"').replace('engine="0"', 'engine="1"')
+    host.answers[f"{URL}/metrics"] = replace(told, body=f"{told.body}{smaller}\n")
+    found = checked(host)["cache_tokens"]
+    assert (found.status, found.observed) == (CheckStatus.FAIL, f"{tokens - 16:,}")
+    assert "the least of 2 engines" in found.detail
+
+
 @pytest.mark.parametrize("words", [("--max-model-len", "-1"), ("--max-model-len=auto",), ()])
 def test_a_length_that_it_chose_itself_is_nobodys(words: tuple[str, ...]) -> None:
     host = VllmHost()

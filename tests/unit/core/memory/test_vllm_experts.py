@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmops.core.memory.vllm import SERVER_BYTES, budgets
+from llmops.core.memory.vllm import SERVER_BYTES, WORKER_BYTES, budgets, server_bytes
 from llmops.core.memory.vllm_defaults import Batch
 from llmops.core.memory.vllm_experts import experts_of_rank, whole_shared_experts
 from llmops.core.memory.vllm_overhead import activation, libraries
@@ -97,6 +97,9 @@ def test_each_engine_of_a_dense_model_has_all_of_it_and_a_pool_of_its_own() -> N
     assert second.weights_bytes == first.weights_bytes
     assert (second.cache_tokens or 0) < (first.cache_tokens or 0)
     assert host.runtime_bytes == 2 * alone[0].runtime_bytes
+    assert server_bytes(1) == SERVER_BYTES
+    low, high = (server_bytes(2)[end] + 2 * WORKER_BYTES[end] for end in range(2))
+    assert low < 3.19 * GIB < high, "measured"
     assert host.runtime_bytes > 2 * SERVER_BYTES[1]
     for row in (host, first, second):
         assert row.used_bytes + row.free_bytes == row.available_bytes
