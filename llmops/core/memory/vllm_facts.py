@@ -228,6 +228,14 @@ AUTO_CACHE_FOLLOWS_CHECKPOINT = Timeline(
         Since(_at(0, 14, 0), value=True, source="vllm/utils/torch_utils.py: resolve_kv_cache_dtype_string"),
     )
 )
+# Cache types that become DeepSeek's packed rows of 656 bytes where latent layers have an indexer.
+_FP8 = ("fp8", "fp8_e4m3", "fp8_e5m2")
+PACKED_INDEXED_TYPES: Timeline[tuple[str, ...]] = Timeline(
+    (
+        Since(FIRST, ("auto", *_FP8), "vllm/model_executor/models/config.py: custom fp8 format as default"),
+        Since(_at(0, 11, 1), _FP8, "vllm/model_executor/models/config.py; mla_attention.py: FLASHMLA_SPARSE"),
+    )
+)
 # Architectures whose cache has parts that no list of layers shows: compressed tokens, packed blocks of several sizes.
 UNRULED_ARCHITECTURES = ("deepseek_v4", "qwen4_exp", "dots3_note", "step5")
 # Whether experts that ranks cannot share evenly are one more on each of the first ranks; else the last has all of them.

@@ -6,7 +6,12 @@ from dataclasses import replace
 
 from llmops.core.errors import UnknownArchitecture, UsageError
 from llmops.core.memory.vllm_defaults import block_tokens
-from llmops.core.memory.vllm_facts import AUTO_CACHE_FOLLOWS_CHECKPOINT, CHUNKED_CACHES, UNRULED_ARCHITECTURES
+from llmops.core.memory.vllm_facts import (
+    AUTO_CACHE_FOLLOWS_CHECKPOINT,
+    CHUNKED_CACHES,
+    PACKED_INDEXED_TYPES,
+    UNRULED_ARCHITECTURES,
+)
 from llmops.core.memory.vllm_pages import DTYPE_BYTES, CacheLayer
 from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.memory.vllm_states import with_states
@@ -36,9 +41,9 @@ def cache_layers(model: ModelSpec, settings: VllmSettings) -> tuple[CacheLayer, 
     """
     if model.architecture in UNRULED_ARCHITECTURES:
         raise _unruled(f"the cache of {model.architecture} in vLLM")
-    block = block_tokens(model, settings)
+    block, cache_type = block_tokens(model, settings), resolved_cache_type(model, settings)
     attention = tuple(
-        _attention_layer(layer, _token_bytes(position, model, settings), block, settings)
+        _attention_layer(layer, _token_bytes(position, model, settings, cache_type), block, settings)
         for position, layer in enumerate(model.attention_layers)
     )
     attention += draft_layers(attention, settings)
@@ -76,9 +81,8 @@ def _attention_layer(layer: AttentionLayer, token_bytes: int, block: int, settin
     return CacheLayer(kind, token_bytes, block, token_bytes * block, window, layer=layer.layer)
 
 
-def _token_bytes(position: int, model: ModelSpec, settings: VllmSettings) -> int:
+def _token_bytes(position: int, model: ModelSpec, settings: VllmSettings, cache_type: str) -> int:
     """Bytes of one token in one entry of the layers, on one rank; a latent vector is whole on every rank."""
-    cache_type = resolved_cache_type(model, settings)
     layer = model.attention_layers[position]
     if is_index_key(model.attention_layers, position):
         if not model.attention_layers[position - 1].is_latent:  # beside heads: indexer_kv_dtype auto is bf16
@@ -108,11 +112,24 @@ def _known_type(cache_type: str, settings: VllmSettings) -> tuple[float, int]:
 
 
 def resolved_cache_type(model: ModelSpec, settings: VllmSettings) -> str:
-    """`auto` is the model's own 16-bit type, written `model`, or what a ModelOpt checkpoint asks for."""
-    if settings.cache_dtype != "auto":
-        return settings.cache_dtype
-    asked = model.cache_data_type if (model.quantization_method or "").startswith("modelopt") else None
-    return asked if asked in CACHE_TYPES and AUTO_CACHE_FOLLOWS_CHECKPOINT.at(settings.version) else "model"
+    """`auto` is the model's own 16-bit type, written `model`, or what a ModelOpt checkpoint asks for.
+
+    Latent caches with an indexer are packed where fp8 is asked for: FlashMLA's sparse kernel knows no other form. On
+    cards of compute capability 10.0 another kernel may keep plain fp8, which is less.
+    """
+    asked = settings.cache_dtype
+    packs = any(
+        is_index_key(model.attention_layers, position) and model.attention_layers[position - 1].is_latent
+        for position in range(len(model.attention_layers))
+    )
+    if packs and asked in PACKED_INDEXED_TYPES.at(settings.version):
+        return "fp8_ds_mla"
+    if asked != "auto":
+        return asked
+    wanted = model.cache_data_type if (model.quantization_method or "").startswith("modelopt") else None
+    if wanted not in CACHE_TYPES or not AUTO_CACHE_FOLLOWS_CHECKPOINT.at(settings.version):
+        return "model"
+    return "fp8_ds_mla" if packs and wanted in PACKED_INDEXED_TYPES.at(settings.version) else wanted
 
 
 def heads_on_rank(kv_heads: int, ranks: int) -> int:

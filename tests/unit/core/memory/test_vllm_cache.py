@@ -326,3 +326,23 @@ def test_keys_of_an_indexer_beside_heads_are_16_bit_and_whole_on_every_card() ->
         layout = cache_layout(model(layers), settings(tensor_parallel=ranks))
         assert layout.largest_block_bytes == 3 * 128 * token
         assert len(layout.groups) == 1 and layout.attention_block_tokens == 128
+
+
+@pytest.mark.parametrize(
+    ("version", "cache_type", "row"),
+    [
+        ((0, 11, 0), "auto", 656), ((0, 11, 2), "auto", 1_152), ((0, 11, 2), "fp8", 656), ((0, 32, 0), "fp8_e4m3", 656),
+        ((0, 32, 0), "bfloat16", 1_152),
+    ],
+)  # fmt: skip
+def test_latent_rows_with_an_indexer_are_packed_where_fp8_is_asked_for(
+    version: tuple[int, ...], cache_type: str, row: int
+) -> None:
+    pair = (
+        AttentionLayer(1, 576, 0, is_latent=True, layer=0),
+        AttentionLayer(1, 128, 0, is_latent=True, layer=0),
+    )
+    indexed = cache_layout(model(pair), settings(version, cache_dtype=cache_type))
+    assert indexed.largest_block_bytes == 64 * (row + 132)
+    plain = cache_layout(model(pair[:1]), settings(version, cache_dtype="fp8"))
+    assert plain.largest_block_bytes == 64 * 576
