@@ -102,10 +102,11 @@ def _load_warnings(problem: Problem, plan: Plan, demand: Demand) -> list[str]:
 
 
 def _more_servers(plan: Plan) -> str:
-    """How many servers would carry the users, where one does not."""
-    return (
-        "" if plan.replicas is None else f"; or {plan.replicas} servers like this one behind a proxy carry these users"
-    )
+    """How many servers would carry the users, where one does not, and what writes them."""
+    if plan.replicas is None:
+        return ""
+    front = "behind a front (render --front haproxy --inventory FILE)"
+    return f"; or {plan.replicas} servers like this one {front} carry these users"
 
 
 def _machine_warnings(problem: Problem, plan: Plan) -> list[str]:
