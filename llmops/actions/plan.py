@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
+from llmops.actions.choosing import ENGINE_REASON, Choice
 from llmops.actions.holders import holders, with_holders
 from llmops.actions.problem import counted, measured_if_needed, problem_of, rates_of
 from llmops.actions.subject import (
@@ -17,7 +18,7 @@ from llmops.actions.subject import (
     is_described,
 )
 from llmops.actions.together import load_more, with_reason
-from llmops.core.errors import DoesNotFit
+from llmops.core.errors import DoesNotFit, Misconfigured, NoPermission, UnreadableInput, Unsupported, UsageError
 from llmops.core.fitting import short_by_bytes
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
@@ -43,6 +44,10 @@ __all__ = [
 ]
 
 
+# What may be said of an engine that would suit better, while there is a plan for another.
+_NO_PLAN = (UsageError, DoesNotFit, Unsupported, UnreadableInput, NoPermission)
+
+
 @dataclass(frozen=True)
 class Planned:
     """A plan and everything it was made from; `kept` says why what is in force stays, None for new numbers.
@@ -60,11 +65,36 @@ class Planned:
     kept: str | None = None
     changes_nothing: bool = False
     served_slots: int | None = None
+    choice: Choice | None = None
+
+    @property
+    def unclear(self) -> Misconfigured | None:
+        """Why nothing is to be configured before somebody names the engine."""
+        return None if self.choice is None else self.choice.refusal
 
 
 def make_plan(host: Host, request: PlanRequest, *, progress: Callable[[str], None]) -> Planned:
-    """The plan for this machine; raise what reading its parts raises, and DoesNotFit."""
-    found = measured_if_needed(host, request, find_subject(host, request), progress)
+    """The plan for this machine; raise what reading its parts raises, and DoesNotFit.
+
+    A second one is made only where no engine is named and two that are alike otherwise differ by the load.
+    """
+    from llmops.actions.recommending import better_of
+
+    found = find_subject(host, request)
+    planned = _plan_for(host, request, found, progress)
+    better = better_of(planned)
+    if better is None:
+        return planned
+    try:
+        other = find_subject(host, replace(request, engine=better))
+        return _plan_for(host, request, replace(other, choice=found.choice.instead(better)), progress)
+    except _NO_PLAN as refusal:
+        said = f"{better} would suit this load better, and no plan could be made for it: {refusal.message}"
+        return replace(planned, plan=replace(planned.plan, warnings=(*planned.plan.warnings, said)))
+
+
+def _plan_for(host: Host, request: PlanRequest, found: Subject, progress: Callable[[str], None]) -> Planned:
+    found = measured_if_needed(host, request, found, progress)
     held = holders(host, found.hardware, found.in_force)
     try:
         planned = _made(host, request, found)
@@ -196,8 +226,11 @@ def _shorter_requests(found: Subject, plan: Plan) -> tuple[str, ...]:
 
 
 def _planned(found: Subject, plan: Plan, warnings: tuple[str, ...]) -> Planned:
-    told = replace(plan, warnings=(*plan.warnings, *warnings))
-    return Planned(found.engine, found.installation, found.in_force, found.hardware, found.model, told)
+    choice = found.choice
+    earlier = tuple(row for row in plan.reasons if row.quantity != ENGINE_REASON)  # of a plan that was kept
+    reasons, said = (*choice.reasons, *earlier), (*choice.warnings, *plan.warnings, *warnings)
+    told = replace(plan, reasons=reasons, warnings=said)
+    return Planned(found.engine, found.installation, found.in_force, found.hardware, found.model, told, choice=choice)
 
 
 def _keep(host: Host, request: PlanRequest, found: Subject, problem: Problem) -> Kept | None:

@@ -10,10 +10,9 @@ from llmops.core.notices import Notice, one_slot
 from llmops.core.serialization import encode
 from llmops.engines import ENGINES
 from llmops.engines.base import Engine
-from llmops.engines.found import EMBEDDED, InForce, Installation
+from llmops.engines.found import CONTAINERS, EMBEDDED, InForce, Installation
 from llmops.host import Host
 
-CONTAINERS = frozenset({"docker", "podman"})
 NOT_RUNNING = "it is not running"
 # Where each value comes from in the words of InForce.unseen: the nearest reason first.
 _REASONS = {

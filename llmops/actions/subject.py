@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from llmops import engines
+from llmops.actions.choosing import Candidate, Choice, choose
 from llmops.actions.together import memory_of
 from llmops.core.errors import UsageError
 from llmops.core.hardware import Hardware
@@ -65,6 +66,7 @@ class Subject:
     served: Served | None
     hardware: Hardware
     models: Models
+    choice: Choice
     serves_the_model: bool = True
 
     @property
@@ -87,7 +89,8 @@ def find_subject(host: Host, request: PlanRequest) -> Subject:
     from llmops.host.one_look import OneLook
 
     host = OneLook(host)
-    engine, installation = find_engine(host, request)
+    choice = _chosen(host, request)
+    engine, installation = choice.taken.engine, choice.taken.installation
     _require_own_words(engine, request)
     present = installation.managed_by != ABSENT
     in_force = engine.in_force(host, installation) if present else InForce()
@@ -107,6 +110,7 @@ def find_subject(host: Host, request: PlanRequest) -> Subject:
         served,
         request.override(hardware),
         models,
+        choice,
         serves_the_model=not request.models or any(_is_served(host, in_force, model) for model in models.chat),
     )
 
@@ -162,53 +166,56 @@ def _require_own_words(engine: Engine, request: PlanRequest) -> None:
 
 
 def find_engine(host: Host, request: PlanRequest) -> tuple[Engine, Installation]:
+    """The engine asked for, or the one that is chosen, as it is installed; planning goes on without any."""
+    taken = _chosen(host, request).taken
+    return taken.engine, taken.installation
+
+
+def _chosen(host: Host, request: PlanRequest) -> Choice:
     """The engine asked for, or the best one installed; planning goes on without any, as if the newest were there.
 
-    Of several, the one that runs is taken, then one that a unit starts, then a program that only lies on the disk.
     Where engine, version and machine are given, what is installed here is not looked at.
     """
     if request.engine != "auto" and request.engine_version is not None and _describes_another(request):
-        engine = engine_named(request.engine)
-        installation = absent(engine)
+        choice = Choice(_absent(engine_named(request.engine)))
+    elif request.engine != "auto":
+        choice = _named(host, engine_named(request.engine))
     else:
-        engine, installation = _installed(host, request)
-    if request.engine_version is None:
-        return engine, installation
-    version = Version.parse_newest(request.engine_version)
+        choice = choose(host, request.models) or Choice(_absent(engines.ENGINES[0]))
+    taken = choice.taken
+    return replace(choice, taken=replace(taken, installation=_of_version(taken, request.engine_version)))
+
+
+def _named(host: Host, engine: Engine) -> Choice:
+    found = engine.detect(host)
+    return Choice(Candidate(engine, found[0], found[0].runs) if found else _absent(engine))
+
+
+def _of_version(candidate: Candidate, asked: str | None) -> Installation:
+    """The installation, or none of it where another version is asked for; raise UsageError for what is no version."""
+    engine, installation = candidate.engine, candidate.installation
+    if asked is None:
+        return installation
+    version = Version.parse_newest(asked)
     if version is None:
         raise UsageError(
-            f"{request.engine_version!r} is not a version of {engine.name}",
+            f"{asked!r} is not a version of {engine.name}",
             hint="give numbers, such as 11434 or 0.30.0",
         )
     # The embedded server has the version of its own package: another version is another program, on another machine.
     is_that_one = installation.version in {None, version} and installation.managed_by != EMBEDDED
     if is_that_one and installation.problem is None:
-        return engine, replace(installation, version=version, version_text=request.engine_version)
-    return engine, replace(absent(engine), version=version, version_text=request.engine_version)
-
-
-def _installed(host: Host, request: PlanRequest) -> tuple[Engine, Installation]:
-    """The best installation; an engine that cannot be configured only where it is named or is the only one."""
-    if request.engine != "auto":
-        groups: tuple[tuple[Engine, ...], ...] = ((engine_named(request.engine),),)
-    else:
-        groups = tuple(tuple(one for one in engines.ENGINES if one.can_be_configured is able) for able in (True, False))
-    for group in groups:
-        found = [(engine, installation) for engine in group for installation in engine.detect(host)[:1]]
-        if found:
-            return min(found, key=lambda pair: _rank(pair[1]))
-    return groups[0][0], absent(groups[0][0])
-
-
-def _rank(installation: Installation) -> tuple[bool, bool, bool, bool]:
-    """Least first; those that are alike stay in the order of ENGINES."""
-    managed_by = installation.managed_by
-    return installation.problem is not None, installation.pid is None, managed_by != "unit", managed_by == EMBEDDED
+        return replace(installation, version=version, version_text=asked)
+    return replace(absent(engine), version=version, version_text=asked)
 
 
 def _describes_another(request: PlanRequest) -> bool:
     """Whether the options themselves say what the machine is."""
     return request.hardware is not None or bool(_DESCRIBING & set(request.options))
+
+
+def _absent(engine: Engine) -> Candidate:
+    return Candidate(engine, absent(engine), serves=False)
 
 
 def absent(engine: Engine) -> Installation:

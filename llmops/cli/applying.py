@@ -75,6 +75,8 @@ def apply_planned(
     if planned.changes_nothing:
         status = Status.OK if recovered is None else Status.CHANGED
         return Result(command, status, data={**data, "files": [], "checks": []}, text=lambda: f"{shown()}\n\n{_KEPT}")
+    if planned.unclear is not None:
+        return failed(command, planned.unclear, data=data, text=shown)
     candidate = Candidate(planned.engine, planned.installation, planned.plan, planned.hardware, data, shown, recovered)
     return apply_candidate(command, host, session, candidate, apply_options(flags, settings))
 

@@ -73,6 +73,8 @@ def apply_front_planned(
     _require_alone(flags, listen)
     recovered = recover_first(host, session.progress)
     planned, _ = planned_for(host, flags, session, live=True, replan=replan)
+    if planned.unclear is not None:
+        raise planned.unclear
     behind = _Behind(planned.engine, planned.installation, planned.in_force, planned.plan)
     return _apply(host, session, behind, listen=str(listen), recovered=recovered)
 

@@ -18,7 +18,7 @@ SUBJECT = (
     OptionSpec(
         "engine",
         _K.CHOICE,
-        "Engine to plan for; auto takes what is installed.",
+        "Engine to plan for; auto: what runs, else what is installed and suits.",
         choices=("auto", "ollama", "llama-server", "vllm"),
     ),
     OptionSpec("engine-version", _K.TEXT, "Plan for this version instead of the installed one.", "VERSION"),

@@ -145,6 +145,8 @@ def planned_text(
     from llmops.cli.text.plan import plan_text, reasons_text, recommendation_text, settings_text
 
     parts = [plan_text(planned.plan, title=title)]
+    if planned.choice is not None and planned.choice.sentence is not None:
+        parts.append(wrapped(f"{planned.choice.sentence}.", first="", rest=""))
     if planned.kept:
         parts.append(wrapped(f"Kept as it is: {planned.kept}.", first="", rest=""))
     recommended = recommendation_for(planned)

@@ -39,6 +39,8 @@ def read_difference(
 
     if planned.changes_nothing:
         return Difference()
+    if planned.unclear is not None:
+        return Difference(refusal=planned.unclear)
     options = apply_options(flags, settings)
     try:
         require_present(planned.engine, planned.installation)

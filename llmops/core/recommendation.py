@@ -42,6 +42,7 @@ class Circumstances:
     """What a recommendation rests on: a plan for `engine` with so many `slots`, and `served_slots` now if known.
 
     `context_tokens` is what one request may have; `on_a_card` is for a plan for cards that nobody described.
+    `is_here` is whether vLLM is installed beside that engine.
     `not_served` says why vLLM cannot serve the model at all; None where it can, or where that is not known.
     """
 
@@ -54,6 +55,7 @@ class Circumstances:
     served_slots: int | None = None
     on_a_card: bool = False
     not_served: str | None = None
+    is_here: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def _consider(found: Circumstances) -> str:
     message = f"where {found.slots} slots of {found.engine} are not enough, vLLM pays here"
     if found.model.format == "gguf":
         message += "; it needs the model as a checkpoint (config.json and safetensors), not as GGUF"
-    return message
+    return f"{message}; it is installed here: --engine {VLLM} plans for it" if found.is_here else message
 
 
 def reasons_against_vllm(found: Circumstances) -> Iterator[str]:

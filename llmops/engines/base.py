@@ -101,13 +101,15 @@ class Engine(Protocol):
     """The small protocol that actions rely on; nothing outside an engine's module knows its flags.
 
     `cache_types` are those that it has, `foreign_options` those of other engines. One that cannot be configured is
-    sized and planned for, and only where no other is installed or it is asked for by name.
+    sized and planned for, and only where no other is installed or it is asked for by name. `forms` are the kinds of
+    models that it serves as they are (models.form_of).
     """
 
     name: str
     install_steps: tuple[str, ...]
     most_slots: int
     cache_types: frozenset[str]
+    forms: frozenset[str]
     foreign_options: frozenset[str]
     can_be_configured: bool
 

@@ -32,7 +32,14 @@ class Installation:
     pid: int | None = None
     problem: str | None = None
 
+    @property
+    def runs(self) -> bool:
+        """Whether a server of it runs now; its containers are listed only while they do."""
+        return self.pid is not None or self.managed_by in CONTAINERS
 
+
+# Managers whose processes may not be seen from here.
+CONTAINERS = frozenset({"docker", "podman"})
 # How the server that is a part of llmops is managed.
 EMBEDDED = "embedded"
 # The part of InForce.unseen that says that the engine answers only to those who have its key.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from llmops.core.errors import UnreadableInput, UsageError
+from llmops.core.errors import NoPermission, UnreadableInput, UsageError
 
 if TYPE_CHECKING:
     from llmops.core.model import ModelSpec
@@ -91,6 +91,26 @@ def _no_model(reference: str) -> UsageError:
             hint=f"get it: ollama pull {reference}; or give --model {SUPPORTED}",
         )
     return UsageError(f"{reference!r} is not a model that llmops can read", hint=f"give --model {SUPPORTED}")
+
+
+def form_of(host: Host, reference: str) -> str | None:
+    """Which kind of model a reference names: gguf, checkpoint, or stored in Ollama's store; None where that is open."""
+    if is_path(host, reference):
+        is_checkpoint = reference.endswith(_CHECKPOINT_FILES) or _kind(host, reference) == "directory"
+        return "checkpoint" if is_checkpoint else "gguf"
+    from llmops.models.hf_cache import find_snapshot, parse_repository, usual_caches
+    from llmops.models.ollama_names import parse_name
+    from llmops.models.ollama_store import holds, usual_stores
+
+    name, repository = parse_name(reference), parse_repository(reference)
+    if name is not None and any(holds(host, store, name) for store in usual_stores(host)):
+        return "stored"
+    if repository is None:
+        return "stored" if name is not None else None
+    try:
+        return "checkpoint" if find_snapshot(host, repository, usual_caches(host)) is not None else None
+    except (UnreadableInput, NoPermission):  # such a repository is there, and something about it is to be said later
+        return "checkpoint"
 
 
 def stores_for(host: Host, reference: str) -> tuple[str, ...]:

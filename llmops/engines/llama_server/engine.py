@@ -37,6 +37,7 @@ class LlamaServer:
 
     name = PROGRAM
     cache_types = GGML_CACHE_TYPES
+    forms = frozenset({"gguf"})
     foreign_options = VLLM_OPTIONS
     can_be_configured = True
     most_slots = 256  # LLAMA_MAX_SEQ (src/llama-cparams.h); more is refused at the start

@@ -50,6 +50,7 @@ class Ollama:
 
     name = detection.NAME
     cache_types = GGML_CACHE_TYPES
+    forms = frozenset({"gguf", "stored"})  # a file once `ollama create` has taken it in
     foreign_options = VLLM_OPTIONS | PLACEMENT_OPTIONS | {"draft-model", "mmproj"}
     can_be_configured = True
     most_slots = shape.MOST_SLOTS

@@ -37,6 +37,7 @@ class Vllm:
     # It has no limit of its own; so many at once would need as many tokens in every step.
     most_slots = 65_536
     cache_types = frozenset({"f16", "bf16", "fp8"})
+    forms = frozenset({"checkpoint"})
     foreign_options = GGML_OPTIONS
     can_be_configured = True
     install_steps: tuple[str, ...] = (
