@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from llmops.actions.choosing import ENGINE_REASON, Choice
+from llmops.actions.dividing import sized
 from llmops.actions.holders import holders, with_holders
-from llmops.actions.problem import counted, measured_if_needed, problem_of, rates_of
+from llmops.actions.problem import counted, measured_if_needed, problem_of
 from llmops.actions.subject import (
     ABSENT,
     PlanRequest,
@@ -23,8 +24,8 @@ from llmops.core.fitting import short_by_bytes
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed, Plan
-from llmops.core.problem import Problem, Split, require_possible
-from llmops.core.sizing import fits, fits_at_the_start, size, size_explicit
+from llmops.core.problem import Problem, require_possible
+from llmops.core.sizing import fits, fits_at_the_start, size_explicit
 from llmops.core.units import format_bytes
 from llmops.engines.base import Engine
 from llmops.engines.found import InForce, Installation
@@ -112,7 +113,7 @@ def _made(host: Host, request: PlanRequest, found: Subject) -> Planned:
     kept = None if request.replan else _keep(host, request, found, problem)
     now = _served_slots(request, found)
     if kept is None:
-        plan = load_more(problem, _sized(host, request, found, problem), found.models, found.memory)
+        plan = load_more(problem, sized(host, request, found, problem), found.models, found.memory)
         return replace(_planned(found, plan, (*warnings, *_shorter_requests(found, plan))), served_slots=now)
     planned = _planned(found, with_reason(kept.plan, found.models), warnings)
     return replace(planned, kept=kept.reason, changes_nothing=kept.is_users_own, served_slots=now)
@@ -122,17 +123,6 @@ def _served_slots(request: PlanRequest, found: Subject) -> int | None:
     if found.served is None or not found.serves_the_model or is_described(request, found.hardware):
         return None
     return found.served.values.slots
-
-
-def _sized(host: Host, request: PlanRequest, found: Subject, problem: Problem) -> Plan:
-    """The plan, with the rates of the division that was found: more cards for each layer are faster."""
-    plan = size(problem)
-    split, splits = Split(**{row.name: getattr(plan, row.name) for row in fields(Split)}), problem.choices.splits
-    if split == splits[0]:
-        return plan
-    rates, _ = rates_of(host, request, found, split, on_gpu=problem.on_gpu)
-    rest = splits[splits.index(split) :]
-    return size(replace(problem, rates=rates, choices=replace(problem.choices, splits=rest)))
 
 
 def size_one(host: Host, request: PlanRequest, *, progress: Callable[[str], None]) -> Planned:

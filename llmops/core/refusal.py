@@ -81,6 +81,9 @@ def _more_for_the_pool(problem: Problem, smallest: Shape, budgets: tuple[MemoryB
         # Of a pool too small for one request the budget shows what that needs, not what is given.
         yield f"--kv-memory {math.ceil((worst.cache_bytes + short) / MIB)}MiB fits"
         return
+    if worst.device == "host" and len(budgets) > 1:  # its processes are too large, not the pool
+        yield _to_be_found(worst, short)
+        return
     share = _larger_share(problem, smallest)
     if share is not None:
         yield f"--gpu-memory-utilization {share:g} fits, if nothing else needs the card"

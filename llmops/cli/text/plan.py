@@ -83,7 +83,8 @@ def _paged_rows(plan: Plan, cache: str) -> tuple[tuple[str, str], ...]:
     cards = f"{plan.tensor_parallel} for each layer, {plan.pipeline_parallel} after each other"
     if plan.layer_partition:
         cards += f" ({', '.join(str(count) for count in plan.layer_partition)} layers)"
-    copies = f"{plan.data_parallel} side by side, {plan.shape.slots_of_each} slots each"
+    each = plan.shape.slots_of_each
+    copies = f"{plan.data_parallel} side by side, {each} slot{'' if each == 1 else 's'} each"
     rows = (
         ("cache", cache),
         ("memory", share),

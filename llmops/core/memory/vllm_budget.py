@@ -73,7 +73,7 @@ def budgets_of_cards(hardware: Hardware, model: ModelSpec, settings: VllmSetting
 def card_shares(hardware: Hardware, model: ModelSpec, settings: VllmSettings) -> tuple[CardShare, ...]:
     """The cards in the order of their ranks; other machines are like this one, and their cards numbered on."""
     gpus = cards_of_machines(_cards(hardware, settings), settings.nodes)[: settings.ranks]
-    return tuple(_share(gpu, rank, model, settings) for rank, gpu in enumerate(gpus))
+    return tuple(card_share(gpu, rank, model, settings) for rank, gpu in enumerate(gpus))
 
 
 def cards_of_machines(gpus: tuple[Gpu, ...], nodes: int) -> tuple[Gpu, ...]:
@@ -100,7 +100,8 @@ def _total(gpu: Gpu) -> int:
     return gpu.total_bytes if gpu.total_bytes is not None else card_free_bytes(gpu)
 
 
-def _share(gpu: Gpu, rank: int, model: ModelSpec, settings: VllmSettings) -> CardShare:
+def card_share(gpu: Gpu, rank: int, model: ModelSpec, settings: VllmSettings) -> CardShare:
+    """What the card of one rank is asked for; UnreadableInput where its size is not known."""
     card = card_facts(gpu)
     step = batch(model, settings, card)
     least, most = (0, 0) if gpu.unified else HIDDEN_BYTES.get(settings.device, (0, 0))

@@ -46,6 +46,8 @@ CACHE_TYPE_WORDS: Timeline[dict[str, str]] = Timeline(
         ),
     )
 )
+# Layers of each pipeline stage (vllm/distributed/utils.py, get_pp_indices).
+LAYERS_VARIABLE = "VLLM_PP_LAYER_PARTITION"
 NEWEST_KNOWN = Version((0, 33, 0))
 OLDEST_KNOWN = Version((0, 8, 5))
 
@@ -83,7 +85,7 @@ def variables(plan: Plan) -> tuple[Setting, ...]:
     layers = ",".join(str(count) for count in plan.layer_partition)
     return (
         Setting("CUDA_DEVICE_ORDER", "PCI_BUS_ID", environment=True),
-        Setting("VLLM_PP_LAYER_PARTITION", layers, environment=True),
+        Setting(LAYERS_VARIABLE, layers, environment=True),
     )
 
 

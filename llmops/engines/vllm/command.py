@@ -15,7 +15,7 @@ from llmops.engines.found import InForce, Installation
 from llmops.engines.unit import require_open
 from llmops.engines.vllm.arguments import arguments
 from llmops.engines.vllm.as_written import kept_prefix, literals, written_words
-from llmops.engines.vllm.own_words import require_told_model, require_undoable
+from llmops.engines.vllm.own_words import require_kept_words, require_told_model, require_undoable
 from llmops.engines.vllm.words import (
     MODULE,
     NAME,
@@ -82,6 +82,7 @@ def build(plan: Plan, installation: Installation, in_force: InForce | None = Non
     config = configured(present, in_force)
     require_told_model(program, present, config, installation)
     require_undoable(plan, config, installation, in_force)
+    require_kept_words(plan, (*config, *said))
     decided = planned_settings(plan, installation)
     host, port = endpoint(said, config, in_force)
     address = (Setting("--host", host), Setting("--port", port))

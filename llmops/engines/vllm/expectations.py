@@ -6,7 +6,7 @@ from llmops.core.plan import Plan
 from llmops.core.verification import Expectation
 from llmops.engines.found import InForce, Installation
 from llmops.engines.verdicts import unit_expectations
-from llmops.engines.vllm.arguments import variables
+from llmops.engines.vllm.arguments import LAYERS_VARIABLE, variables
 from llmops.engines.vllm.command import build
 
 ON, OFF = "on", "off"
@@ -19,6 +19,8 @@ def expectations(plan: Plan, installation: Installation, in_force: InForce | Non
     options = [one for one in command.settings if one.name.startswith("--") and one.name != "--model"]
     found = [Expectation(one.name, "command_line", _wanted(one.name, one.value)) for one in options]
     found += [Expectation(one.name, "environment", one.value or "") for one in variables(plan)]
+    if plan.pipeline_parallel > 1 and not plan.layer_partition:
+        found.append(Expectation(LAYERS_VARIABLE, "environment", "unset"))
     found += [
         Expectation("model", "models", command.model),
         Expectation("longest_request", "models", str(plan.context_tokens_per_slot)),

@@ -11,6 +11,11 @@ from llmops.engines.vllm.words import Argument, find, model_of, program_length, 
 
 # On a processor it wins over --kv-cache-memory-bytes (vllm/platforms/cpu.py); whole GiB only.
 HIDDEN_CACHE_MEMORY = "VLLM_CPU_KVCACHE_SPACE"
+# What tells one of several servers that together hold the copies of a model which part of them it is.
+_OF_ONE_RANK = (
+    "--data-parallel-rank", "--data-parallel-start-rank", "--data-parallel-size-local", "--data-parallel-external-lb",
+    "--data-parallel-hybrid-lb", "--data-parallel-multi-port-external-lb",
+)  # fmt: skip
 
 
 def require_told_model(
@@ -23,6 +28,22 @@ def require_told_model(
         raise Misconfigured(
             f"the model that {installation.unit} serves cannot be told from its words",
             hint="write it directly after `serve` in ExecStart= of the unit, then run this again",
+        )
+
+
+def require_kept_words(plan: Plan, said: Sequence[Argument]) -> None:
+    """Raise Misconfigured where words that stay would end the server beside those that the plan takes away."""
+    if find(said, "--enable-eplb") is not None and not plan.expert_parallel:
+        raise Misconfigured(
+            "--enable-eplb needs whole experts on each card, and the plan has none",
+            hint="plan with --expert-parallel, or take --enable-eplb out of the words of the unit",
+        )
+    all_here = ("--data-parallel-size-local", str(plan.data_parallel))
+    rank = next((one.flag for one in said if one.flag in _OF_ONE_RANK and (one.flag, one.value) != all_here), None)
+    if rank is not None:
+        raise Misconfigured(
+            f"{rank} makes this server a part of a larger one, which llmops does not plan",
+            hint=f"take {rank} out of the words of the unit, or configure it by hand: llmops size",
         )
 
 

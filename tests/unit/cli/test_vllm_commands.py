@@ -368,3 +368,60 @@ def test_other_engines_serve_from_one_machine(run: Run, machine: Machine, tmp_pa
     words = ("render", "--engine", "llama-server", "--model", str(model_file(tmp_path)), "--inventory", hosts)
     ran = run(*words)
     assert (ran.exit_code, "does not serve one model from several machines" in ran.stderr) == (2, True), ran.stderr
+
+
+# Several cards
+
+
+def planned(run: Run, directory: str, *more: str) -> dict[str, object]:
+    card = ("--gpu", "RTX 4090:24GiB:23.5GiB:8.9:1008GB/s")
+    words = ("--engine", "vllm", "--engine-version", "0.33.0", *card, *card, "--links", "pcie", "--ram", "64GiB")
+    ran = run("plan", *words, "--model", directory, "--output", "json", *more)
+    assert ran.exit_code == 0, ran.envelope["errors"]
+    data: dict[str, object] = ran.envelope["data"]
+    return data
+
+
+def test_more_cards_are_taken_where_one_is_too_slow_for_the_users(run: Run, directory: str) -> None:
+    load = ("--users", "400", "--turn-seconds", "8", "--prompt-tokens", "500", "--reply-tokens", "200")
+    slow = planned(run, directory, *load, "--min-speed", "5")["plan"]
+    fast = planned(run, directory, *load, "--min-speed", "2000")["plan"]
+    assert isinstance(slow, dict) and isinstance(fast, dict)
+    assert "data_parallel" not in slow and slow["tensor_parallel"] == 1
+    assert fast.get("data_parallel", 1) * fast["tensor_parallel"] == 2
+
+
+def test_copies_are_told_to_people_and_to_the_server(run: Run, directory: str) -> None:
+    data = planned(run, directory, "--data-parallel", "2", "--slots", "6")
+    plan = data["plan"]
+    assert isinstance(plan, dict)
+    told = dict(zip(plan["arguments"], plan["arguments"][1:], strict=False))
+    assert (plan["slots"], told["--data-parallel-size"], told["--max-num-seqs"]) == (6, "2", "3")
+    words = (*CARD, *CARD[4:], "--ram", "64GiB", "--data-parallel", "2", "--slots", "6", "--model", directory)
+    text = run("plan", *words).stdout
+    assert "2 side by side, 3 slots each" in text
+    assert "in 2 pools" in text
+
+
+def test_a_host_that_is_too_small_for_every_copy_is_named(run: Run, directory: str) -> None:
+    ran = run("plan", *CARD, *CARD[4:], "--ram", "8GiB", "--data-parallel", "2", "--model", directory)
+    assert ran.exit_code == 4
+    assert "on host, which has" in ran.stderr
+    assert "on host" in ran.stderr.partition("hint:")[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--expert-parallel",), "--expert-parallel needs experts"),
+        (("--data-parallel", "3"), "is more than the one card there is"),
+        (("--data-parallel", "2", "--nodes", "2"), "planned for on one machine"),
+    ],
+)
+def test_divisions_that_vllm_refuses_are_usage_errors(
+    run: Run, directory: str, words: tuple[str, ...], said: str
+) -> None:
+    ran = run("plan", *CARD, "--model", directory, *words, "--output", "json")
+    assert ran.exit_code == 2
+    assert said in ran.envelope["errors"][0]["message"]
+    assert ran.envelope["errors"][0]["hint"]

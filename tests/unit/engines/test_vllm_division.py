@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from llmops.core.errors import UsageError
+from llmops.core.errors import Misconfigured, UsageError
 from llmops.core.hardware import CardLink, Hardware
 from llmops.core.model import AttentionLayer, ModelSpec
 from llmops.core.overrides import override_hardware
@@ -15,8 +17,11 @@ from llmops.core.problem import Problem, Split
 from llmops.core.sizing import size, size_explicit
 from llmops.core.throughput import predict_rates
 from llmops.core.version import Version
+from llmops.engines.found import InForce
+from llmops.engines.vllm.divisible import refused_split
 from llmops.engines.vllm.files import config_file
 from llmops.engines.vllm.launch import launch
+from llmops.engines.vllm.observe import VllmInForce
 from tests.unit.core.example_models import GIB
 from tests.unit.engines.test_vllm import CHAT, VLLM, cards, installed, model, problem, words
 
@@ -281,3 +286,121 @@ def test_copies_are_suggested_where_memory_keeps_a_latent_cache_small() -> None:
     assert any("--data-parallel 2 --expert-parallel" in line for line in said)
     for other in (replace(latent, binding_constraint="users"), replace(latent, model=model(**EXPERTS))):
         assert not any("--expert-parallel" in line for line in VLLM.warnings(other, installed("0.33.0")))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    heads=st.sampled_from([8, 14, 24, 32, 40, 64]),
+    pairs=st.sampled_from([1, 2, 4, 8]),
+    sizes=st.lists(st.sampled_from([16, 24, 48]), min_size=1, max_size=6),
+    experts=st.sampled_from([0, 8, 128]),
+    tensor=st.none() | st.integers(1, 8),
+    pipeline=st.none() | st.integers(1, 4),
+    data=st.none() | st.integers(1, 4),
+    whole=st.none() | st.booleans(),
+    kind=st.sampled_from([None, "nvlink", "pcie"]),
+)
+def test_whatever_is_fixed_is_refused_or_kept(
+    heads: int,
+    pairs: int,
+    sizes: list[int],
+    experts: int,
+    tensor: int | None,
+    pipeline: int | None,
+    data: int | None,
+    whole: bool | None,
+    kind: str | None,
+) -> None:
+    spec = with_layers(
+        model(
+            attention_heads=heads,
+            attention_layers=(AttentionLayer(pairs, 128, 128),) * 36,
+            experts=experts,
+            expert_feed_forward_length=1_536 if experts else 0,
+        )
+    )
+    hardware = cards(*sizes) if kind is None else linked(cards(*sizes), kind)
+    fixed = Fixed(tensor_parallel=tensor, pipeline_parallel=pipeline, data_parallel=data, expert_parallel=whole)
+    try:
+        found = splits(hardware, fixed, spec)
+    except UsageError as refused:
+        assert refused.hint
+        return
+    assert len(set(found)) == len(found) > 0
+    for split in found:
+        assert split.cards <= len(sizes)
+        assert refused_split(spec, split, Version((0, 33, 0))) is None
+        assert tensor in (None, split.tensor_parallel)
+        assert pipeline in (None, split.pipeline_parallel)
+        assert data in (None, split.data_parallel)
+        assert whole in (None, split.expert_parallel)
+        assert not split.layer_partition or sum(split.layer_partition) == 36
+
+
+# A person's own unit
+
+
+def rendered(plan: Plan, *more: str) -> str:
+    served = installed("0.33.0", managed_by="unit", unit="vllm.service")
+    in_force = InForce(user_arguments=("/opt/vllm/bin/vllm", "serve", plan.model.reference, *more))
+    (file,) = VLLM.files(plan, served, in_force)
+    return file.content
+
+
+def test_a_drop_in_sets_the_layers_of_uneven_stages_and_takes_other_divisions_back() -> None:
+    plan = size(problem(cards(24)))
+    staged = replace(plan, pipeline_parallel=2, layer_partition=(25, 11))
+    text = rendered(staged, "-dp", "4", "--enable-expert-parallel", "--served-model-name", "chat")
+    assert "Environment=VLLM_PP_LAYER_PARTITION=25,11" in text
+    assert "--served-model-name chat" in text
+    for word in ("-dp", "--data-parallel-size", "--enable-expert-parallel"):
+        assert word not in text
+    assert "Environment=" not in rendered(plan)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-ep", "--enable-eplb"), "--enable-eplb needs whole experts"),
+        (("--data-parallel-rank", "1"), "--data-parallel-rank makes this server a part"),
+        (("-dp", "4", "--data-parallel-size-local", "2"), "--data-parallel-size-local makes this server a part"),
+    ],
+)
+def test_words_that_stay_and_would_end_the_server_are_refused(words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(Misconfigured, match=said) as refused:
+        rendered(size(problem(cards(24))), *words)
+    assert refused.value.hint
+
+
+def test_words_that_agree_with_the_plan_stay() -> None:
+    two = size(problem(cards(24, 24), Fixed(data_parallel=2, slots=4)))
+    assert "--data-parallel-size-local 2" in rendered(two, "-dp", "2", "--data-parallel-size-local", "2")
+    whole = replace(two, expert_parallel=True)
+    assert "--enable-eplb" in rendered(whole, "--enable-eplb")
+
+
+def test_a_config_file_is_overruled_where_it_divides_otherwise() -> None:
+    plan = size(problem(cards(24)))
+    served = installed("0.33.0", managed_by="unit", unit="vllm.service")
+    path = "/etc/vllm.yaml"
+    in_force = InForce(
+        user_arguments=("/opt/vllm/bin/vllm", "serve", plan.model.reference, "--config", path),
+        config_files=((path, "data-parallel-size: 2\nenable-expert-parallel: true\n"),),
+    )
+    (file,) = VLLM.files(plan, served, in_force)
+    assert "--data-parallel-size 1" in file.content
+    assert "--no-enable-expert-parallel" in file.content
+
+
+def test_stages_left_to_the_engine_must_not_be_set_by_a_hidden_variable() -> None:
+    plan = replace(size(problem(cards(24))), pipeline_parallel=2)
+    expected = {
+        one.name: one.value for one in VLLM.expectations(plan, installed("0.33.0")) if one.where == "environment"
+    }
+    assert expected["VLLM_PP_LAYER_PARTITION"] == "unset"
+    seen = VllmInForce(environment=(("VLLM_PP_LAYER_PARTITION", "30,6"),))
+    checks = {one.name: one for one in VLLM.checks(VLLM.expectations(plan, installed("0.33.0")), installed(), seen)}
+    assert (checks["VLLM_PP_LAYER_PARTITION"].status.value, checks["VLLM_PP_LAYER_PARTITION"].observed) == (
+        "fail",
+        "30,6",
+    )
