@@ -8,6 +8,7 @@ from llmops.core.errors import UsageError
 from llmops.core.model import ModelSpec
 from llmops.engines.base import Models
 from llmops.engines.found import InForce, Installation
+from llmops.engines.vllm.quantizations import check_quantization
 from llmops.engines.vllm.supported import check_served
 from llmops.host import Host
 from llmops.models import read_model
@@ -32,7 +33,8 @@ def choose_models(host: Host, references: tuple[str, ...], installation: Install
     model = checkpoint(read_model(host, reference))
     if reference == in_force.model_path:  # it serves it: what a list says counts no more
         return Models((model,))
-    return Models((model,), warnings=(*check_served(host, model, installation, in_force), *_missing(host, model)))
+    said = (*check_served(host, model, installation, in_force), *check_quantization(host, model, installation))
+    return Models((model,), warnings=(*said, *_missing(host, model)))
 
 
 def _missing(host: Host, model: ModelSpec) -> tuple[str, ...]:
