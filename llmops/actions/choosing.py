@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from llmops import engines
 from llmops.core.errors import Misconfigured
 from llmops.core.plan import Reason
-from llmops.engines import ENGINES
 from llmops.engines.base import Engine
 from llmops.engines.found import EMBEDDED, Installation
 from llmops.host import Host
@@ -98,7 +98,7 @@ class Choice:
     @property
     def refusal(self) -> Misconfigured | None:
         """Why nothing is to be configured before somebody names the engine; None where it is the one that serves."""
-        serving = [other for other in self.others if other.serves]
+        serving = [other for other in self.others if other.serves and (not self.taken.serves or other.refusal is None)]
         if not serving:
             return None
         names = " and ".join(one.where for one in serving)
@@ -118,7 +118,7 @@ class Choice:
 
 def choose(host: Host, references: Sequence[str]) -> Choice | None:
     """The best of what is installed for these models; None where nothing is."""
-    found = [candidate for engine in ENGINES for candidate in _candidates(host, engine)]
+    found = [candidate for engine in engines.ENGINES for candidate in _candidates(host, engine)]
     if not found:
         return None
     found = _worth_naming(found)

@@ -117,6 +117,12 @@ def test_where_several_run_an_apply_wants_the_name() -> None:
     assert "nobody said which is to be configured" in found.refusal.message
 
 
+def test_one_that_runs_and_cannot_serve_the_model_is_no_rival() -> None:
+    found = choice(host(*EVERY, running="llama-server vllm"), GGUF)
+    assert (found.taken.name, found.refusal, found.warnings) == ("llama-server", None, ())
+    assert choice(host(*EVERY, running="ollama vllm"), CHECKPOINT).refusal is None
+
+
 def test_where_none_can_serve_it_as_it_is_what_runs_stays() -> None:
     found = choice(host("llama-server", "ollama", running="ollama"), CHECKPOINT)
     assert (found.taken.name, found.refusal) == ("ollama", None)
