@@ -10,7 +10,7 @@ from llmops.engines.vllm.package import package_of
 from llmops.host import Host
 
 _LIST_FILE = "vllm/model_executor/layers/quantization/__init__.py"
-# QuantizationMethods = Literal["awq", "fp8", ...]
+# The names that its configuration may hold, one by one between brackets.
 _LIST = re.compile(r"QuantizationMethods = Literal\[([^\]]*)\]")
 _NAME = re.compile(r'"([a-z0-9_-]+)"')
 
