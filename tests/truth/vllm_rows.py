@@ -106,6 +106,7 @@ def settings_of(row: Row, *, with_unstated: bool = True, version: Version | None
         device=device_of(row),
         tensor_parallel=config.get("tp", 1),
         pipeline_parallel=config.get("pp", 1),
+        expert_parallel=bool(config.get("enable_expert_parallel")),
         max_model_len=config.get("max_model_len"),
         max_num_seqs=config.get("max_num_seqs"),
         max_num_batched_tokens=config.get("max_num_batched_tokens"),
