@@ -8,7 +8,7 @@ from llmops.core.errors import UnreadableInput
 from llmops.core.hardware import Gpu, Hardware
 from llmops.core.memory.budget import MemoryBudget
 from llmops.core.memory.ggml_cache import cache_beside_bytes, checkpoints_bytes, layer_cache_bytes
-from llmops.core.memory.ggml_compute import compute_bytes, input_bytes, output_bytes
+from llmops.core.memory.ggml_compute import compute_bytes, input_bytes, misplaced_bytes, output_bytes
 from llmops.core.memory.ggml_copies import card_range
 from llmops.core.memory.ggml_runtime import (
     ENCODER_REASON,
@@ -213,15 +213,15 @@ def host_weights(demand: Demand) -> int:
 def host_ranges(demand: Demand) -> tuple[Range, ...]:
     """The parts of the host's own memory that are ranges."""
     model, settings, placement = demand.model, demand.settings, demand.placement
-    whole_graph = HOST in (*placement.layers, placement.output)
-    compute = (
-        compute_bytes(model, settings, demand.build)
-        if whole_graph
-        else input_bytes(model, settings, demand.build, in_turn=placement.works_in_turn)
-    )
+    if HOST in (*placement.layers, placement.output):
+        whole = compute_bytes(model, settings, demand.build)
+        compute = compute_range(whole, demand.build, misplaced_bytes=misplaced_bytes(model, settings))
+    else:
+        inputs = input_bytes(model, settings, demand.build, in_turn=placement.works_in_turn)
+        compute = compute_range(inputs, demand.build)
     host_cache = settings.prompt_cache_bytes + checkpoints_bytes(model, settings)
     return (
-        with_encoder(compute_range(compute, demand.build), HOST, demand),
+        with_encoder(compute, HOST, demand),
         process_range(model, uses_cards=placement.uses_cards),
         ("prompt_cache_bytes", 0, host_cache, "empty at the start; grows with traffic up to its limits"),
     )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from llmops.core.layer_weights import output_role
 from llmops.core.memory.ggml_cache import layer_cache_bytes, layer_cells
-from llmops.core.memory.ggml_compute import card_compute_bytes
+from llmops.core.memory.ggml_compute import HALF_BYTES, card_compute_bytes, misplaced_bytes
 from llmops.core.memory.ggml_runtime import NO_COMPUTE, Range, card_compute_range, compute_range
 from llmops.core.memory.ggml_settings import GgmlSettings, streams, ubatch_tokens
 from llmops.core.memory.ggml_weights import HOST, Placement, largest_matrix_bytes, role_bytes
 from llmops.core.model import AttentionLayer, ModelSpec
 from llmops.core.version import Version
 
-HALF_BYTES = 2
 # Tokens of a batch from which a card copies and computes with what the host keeps, as `--op-offload` (the default)
 # has it: GGML_OP_OFFLOAD_MIN_BATCH (ggml-cuda.cu, ggml-vulkan.cpp); the same before the option came in May 2025.
 OFFLOADED_TOKENS = 32
@@ -46,7 +45,13 @@ def card_range(model: ModelSpec, settings: GgmlSettings, build: Version | None, 
         )
         for copied in {likely, most}  # mostly the same: nothing is copied
     }
-    part, low, high, why = card_compute_range(found[likely], build, most_bytes=found[most], widened=widened > 0)
+    part, low, high, why = card_compute_range(
+        found[likely],
+        build,
+        most_bytes=found[most],
+        widened=widened > 0,
+        misplaced_bytes=misplaced_bytes(model, settings),
+    )
     if placement.works_in_turn:
         low = compute_range(card_compute_bytes(model, settings, build, in_turn=True, logits=False), build)[1]
     return (part, 0, high, f"{why}; {IDLE_REASON}") if idle else (part, low, high, why)

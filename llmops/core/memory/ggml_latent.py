@@ -35,20 +35,26 @@ def _absorbed(scope: Scope, queries: int, compressed: int, normed: int, low: int
     joined = scope.rows(heads * whole, absorbed, turned)
     keys = scope.rows(whole, scope.rows(rank, compressed), scope.rows(rope, compressed))
     scope.graph.read(keys)
-    chosen = _choose(scope, normed, low) if low is not None and scope.has("indexer.proj") else ()
-    mixed = _attend_compressed(scope, joined, rank, heads, chosen)
+    asked = (normed, low) if low is not None and scope.has("indexer.proj") else None
+    mixed = _attend_compressed(scope, joined, rank, heads, asked)
     mixed = scope.rows(heads * value, mixed)
     return scope.product("attn_output", scope.rows(heads * value, mixed))
 
 
-def _attend_compressed(scope: Scope, joined: int, rank: int, heads: int, chosen: tuple[int, ...]) -> int:
-    """Without flash attention the values are copied out of the compressed cache, transposed."""
+def _attend_compressed(scope: Scope, joined: int, rank: int, heads: int, asked: tuple[int, int] | None) -> int:
+    """Without flash attention the values are copied out of the compressed cache first, transposed.
+
+    `asked` is what an indexer chooses by, the normed state and the compressed queries.
+    """
     if scope.flash_attention:
+        copies = casts(scope)
+        chosen = _choose(scope, *asked) if asked else ()
         spare = 1 if chosen else 0  # the engine finds no hole of just this size beside chosen tokens
-        return scope.rows(heads * rank + spare, joined, *casts(scope), *scope.mask_cast(), *chosen)
-    scores = scope.rows(heads * scope.cells, joined)
-    weights = scope.over(heads * scope.cells, scores, *chosen)
+        return scope.rows(heads * rank + spare, joined, *copies, *scope.mask_cast(), *chosen)
     values = scope.graph.new(int(scope.cells * scope.streams * rank * scope.cell_value_bytes))
+    scores = scope.rows(heads * scope.cells, joined)
+    chosen = _choose(scope, *asked) if asked else ()
+    weights = scope.over(heads * scope.cells, scores, *chosen)
     return scope.rows(heads * rank, values, weights)
 
 

@@ -14,6 +14,8 @@ Range = tuple[str, int, int, str]
 # of 41 shapes of all families, within 0.1 % in three quarters of them; in 394 starts of sizes and settings drawn by
 # chance 2 were more than 8 % too low (a buffer of 26 MiB with a 32-bit latent cache, one of 23 MiB).
 COMPUTE_LOW, COMPUTE_HIGH = 0.92, 1.08
+# What alignment and tensors of a few bytes add to one that is placed otherwise.
+PLACEMENT_ERROR = 0.01
 COMPUTE_REASON = "the engine's graph, placed as ggml places it; its own figure lay within 7 % at published sizes"
 NO_COMPUTE: Range = ("compute_bytes", 0, 0, "no layer lies on a card, and the first one computes large batches")
 # Cards: against published figures only; a build before August 2025 copied more (a fused projection: 8 % in one row).
@@ -65,19 +67,36 @@ RESERVE_SHARE = 0.05
 RESERVE_BOUNDS_BYTES = (256 * MIB, 1 * GIB)
 
 
-def compute_range(likely_bytes: int, build: Version | None = None, reason: str = COMPUTE_REASON) -> Range:
-    """The compute buffer as a range around the graph."""
-    high = COMPUTE_HIGH_BY_BUILD.at(build)
-    return ("compute_bytes", int(likely_bytes * COMPUTE_LOW), int(likely_bytes * high), reason)
+def compute_range(
+    likely_bytes: int, build: Version | None = None, reason: str = COMPUTE_REASON, *, misplaced_bytes: int = 0
+) -> Range:
+    """The compute buffer as a range around the graph.
+
+    `misplaced_bytes` is what one tensor takes that finds no hole, or finds one that our graph has not: of small graphs
+    more than the shares.
+    """
+    around = int(likely_bytes * PLACEMENT_ERROR) + misplaced_bytes
+    low = min(int(likely_bytes * COMPUTE_LOW), max(0, likely_bytes - around))
+    return (
+        "compute_bytes",
+        low,
+        max(int(likely_bytes * COMPUTE_HIGH_BY_BUILD.at(build)), likely_bytes + around),
+        reason,
+    )
 
 
 def card_compute_range(
-    likely_bytes: int, build: Version | None = None, *, most_bytes: int = 0, widened: bool = False
+    likely_bytes: int,
+    build: Version | None = None,
+    *,
+    most_bytes: int = 0,
+    widened: bool = False,
+    misplaced_bytes: int = 0,
 ) -> Range:
     """The compute buffer of a card as a range around the graph; `most_bytes` where copies may make it larger."""
     reason = f"{CARD_COMPUTE_REASON}; {WIDENED_REASON}" if widened else CARD_COMPUTE_REASON
-    part, low, _, why = compute_range(likely_bytes, build, reason)
-    return part, low, compute_range(max(likely_bytes, most_bytes), build)[2], why
+    part, low, _, why = compute_range(likely_bytes, build, reason, misplaced_bytes=misplaced_bytes)
+    return part, low, compute_range(max(likely_bytes, most_bytes), build, misplaced_bytes=misplaced_bytes)[2], why
 
 
 def device_context_range(total_bytes: int) -> Range:
