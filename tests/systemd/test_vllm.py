@@ -19,6 +19,7 @@ from tests.systemd.conftest import absent
 from tests.systemd.machine import MODEL_DIRECTORY, Machine, new_name, wait_for
 from tests.systemd.observe import configuration, files_of, times_of
 from tests.systemd.root import CACHE
+from tests.systemd.vllm_front import front_comes_and_goes
 from tests.truth.tiny_models import full_attention, write_model
 from tests.unit.engines.vllm_host import VLLM, installed, plan_of
 from tools.get_vllm import installed_version, python_path
@@ -205,6 +206,7 @@ def test_a_unit_is_installed_verified_survives_a_killed_worker_and_goes_again(ma
     again = machine.llmops("tune", "--apply", *WANTED)
     assert (again.exit_code, again.envelope["status"]) == (0, "ok"), again.envelope["data"].get("files")
     assert machine.show(UNIT, "MainPID") == pid, "a second apply restarts nothing"
+    front_comes_and_goes(machine, WANTED, MODEL)
 
     # A killed worker makes the server end with exit code 0; systemd starts it again all the same.
     machine.run("kill", "-KILL", worker_of(machine))
