@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -137,6 +137,24 @@ def read_applied_plan(host: Host, engine: str) -> Recalled:
         except UnreadableInput as unreadable:
             warning = warning or f"{path} is ignored: {unreadable.message}"
     return Recalled(warning=warning)
+
+
+def read_last_applied_plan(host: Host, engines: Iterable[str]) -> Recalled:
+    """Of the plans that are live for these engines, the one that was applied last."""
+    found = [(read_applied_plan(host, engine), engine) for engine in engines]
+    live = [(_written_seconds(host, engine), recalled) for recalled, engine in found if recalled.plan is not None]
+    if live:
+        return max(live, key=lambda row: row[0])[1]
+    return next((recalled for recalled, _ in found if recalled.warning), Recalled())
+
+
+def _written_seconds(host: Host, engine: str) -> float:
+    for directory in directories(host):
+        try:
+            return host.status(directory / _plan_file(engine)).modified_seconds
+        except OSError:
+            continue
+    return 0.0
 
 
 def write_applied_plan(host: MutableHost, plan: Plan) -> None:

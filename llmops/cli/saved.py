@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llmops.core.errors import UnreadableInput
+from llmops.core.errors import UnreadableInput, UsageError
 
 if TYPE_CHECKING:
     from llmops.core.plan import Plan
@@ -26,6 +26,22 @@ def plan_from_file(path: str) -> Plan:
         raise UnreadableInput(f"plan file {path}: it holds an error, not a plan", hint="see its `errors`")
     with hinting(hint):
         return plan_from_document(document["data"], f"plan file {path}")
+
+
+def plan_to_verify(host: Host, path: str | None) -> Plan:
+    """The saved plan, else the one that was applied last; raise UsageError where llmops has applied none."""
+    from llmops.engines import ENGINES
+    from llmops.state import read_last_applied_plan
+
+    if path is not None:
+        return plan_from_file(path)
+    recalled = read_last_applied_plan(host, [engine.name for engine in ENGINES])
+    if recalled.plan is not None:
+        return recalled.plan
+    raise UsageError(
+        "llmops has applied no plan on this machine" + (f" ({recalled.warning})" if recalled.warning else ""),
+        hint="apply one: llmops tune --apply; or name a saved one: --plan FILE",
+    )
 
 
 def installed_for(host: Host, plan: Plan) -> tuple[Engine, Installation]:

@@ -11,6 +11,7 @@ import pytest
 from llmops import state
 from llmops.core.errors import UnreadableInput
 from llmops.core.plan import MeasuredRates
+from llmops.host import FileStatus
 from tests.unit.core.example_models import cpu_host, eight_billion_16_bit
 from tests.unit.engines.llama_host import a_plan
 from tests.unit.fake_machine import FakeMachine
@@ -112,6 +113,22 @@ def test_old_rates_make_room() -> None:
     assert len(kept) == 200
     assert replace(SUBJECT, model=(0,)).key in kept
     assert replace(SUBJECT, model=(204,)).key not in kept
+
+
+def test_of_plans_for_several_engines_the_last_one_counts() -> None:
+    class Dated(Machine):
+        def status(self, path: PurePosixPath | str) -> FileStatus:
+            seconds = {"applied-vllm.json": 2.0}.get(PurePosixPath(path).name, 1.0)
+            return replace(super().status(path), modified_seconds=seconds)
+
+    machine = Dated()
+    assert state.read_last_applied_plan(machine, ("ollama", "vllm")).plan is None
+    for engine in ("ollama", "vllm"):
+        state.write_applied_plan(machine, replace(a_plan(), engine=engine))
+    for order in (("ollama", "vllm"), ("vllm", "ollama")):
+        found = state.read_last_applied_plan(machine, order).plan
+        assert found is not None
+        assert found.engine == "vllm"
 
 
 def test_the_applied_plan_comes_back_and_can_be_forgotten() -> None:

@@ -67,7 +67,24 @@ def _look(host: Host, models: tuple[str, ...], session: Session, *, bandwidth: b
         except LlmopsError as error:
             notes.append(error.message)
     history(host)
+    try:
+        _look_at_what_was_applied(host, session)
+    except LlmopsError as error:
+        notes.append(error.message)
     return tuple(notes)
+
+
+def _look_at_what_was_applied(host: Host, session: Session) -> None:
+    """What `verify` asks besides its test requests; nothing where llmops has applied nothing."""
+    from llmops.actions.verify import verify
+    from llmops.cli.saved import installed_for, plan_to_verify
+
+    try:
+        plan = plan_to_verify(host, None)
+    except UsageError:
+        return
+    engine, installation = installed_for(host, plan)
+    verify(host, engine, installation, plan, progress=session.progress, recorded=True)
 
 
 def _look_at_plan(host: Host, reference: str | None, session: Session) -> None:

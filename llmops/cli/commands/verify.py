@@ -15,7 +15,7 @@ from llmops.core.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llmops.core.plan import MeasuredRates, Plan
+    from llmops.core.plan import MeasuredRates
     from llmops.core.verification import VerificationReport
     from llmops.host import Host
 
@@ -54,36 +54,18 @@ def _verified(
     """The checks of the plan and of the front; of the front alone where the plan in force is not of llmops."""
     from llmops.actions.front import verify_applied_front
     from llmops.actions.verify import verify
-    from llmops.cli.saved import installed_for
+    from llmops.cli.saved import installed_for, plan_to_verify
     from llmops.core.documents import plan_document
     from llmops.core.verification import VerificationReport
 
     front = verify_applied_front(host) if live else None
     try:
-        plan = _expected(host, plan_file)
+        plan = plan_to_verify(host, plan_file)
     except UsageError:
         if front is None or plan_file is not None:
             raise
         return front, None, {}
     engine, installation = installed_for(host, plan)
-    verified = verify(host, engine, installation, plan, progress=session.progress)
+    verified = verify(host, engine, installation, plan, progress=session.progress, recorded=not live)
     checks = (*verified.report.checks, *(front.checks if front else ()))
     return VerificationReport(checks), verified.rates, plan_document(plan)
-
-
-def _expected(host: Host, plan_file: str | None) -> Plan:
-    from llmops.cli.saved import plan_from_file
-    from llmops.engines import ENGINES
-    from llmops.state import read_applied_plan
-
-    if plan_file is not None:
-        return plan_from_file(plan_file)
-    recalled = [read_applied_plan(host, engine.name) for engine in ENGINES]
-    for found in recalled:
-        if found.plan is not None:
-            return found.plan
-    why = next((found.warning for found in recalled if found.warning), None)
-    raise UsageError(
-        "llmops has applied no plan on this machine" + (f" ({why})" if why else ""),
-        hint="apply one: llmops tune --apply; or name a saved one: --plan FILE",
-    )

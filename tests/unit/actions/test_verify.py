@@ -40,6 +40,17 @@ def test_a_live_plan_passes_and_gives_its_rates() -> None:
     assert found.rates.prefill_tokens_per_second == pytest.approx(400.0)
 
 
+def test_a_recording_is_looked_at_and_asked_for_no_reply() -> None:
+    machine, plan = Answering(), a_plan()
+    installation = started(machine, ENGINE.launch(plan, installed(), PORT).argv)
+    found = verify(machine, ENGINE, installation, plan, progress=lambda _line: None, recorded=True)
+    checks = {check.name: check for check in found.report.checks}
+    assert machine.requests == 0
+    assert checks["total_slots"].status is CheckStatus.PASS
+    assert checks["two_requests"].status is CheckStatus.NOT_EVALUATED
+    assert checks["two_requests"].detail == "a recording answers no test requests"
+
+
 def test_slots_that_do_not_serve_side_by_side_fail() -> None:
     machine = Answering(side_by_side=1)
     found, checks = run(machine)

@@ -50,6 +50,13 @@ def test_a_recording_answers_as_the_machine_does(run: Run, recorded: str, model:
     assert replayed.envelope == live.envelope
 
 
+def test_what_was_applied_is_recorded_too(run: Run, recorded: str) -> None:
+    for place in ((), ("--snapshot", recorded)):
+        ran = run("verify", *place)
+        assert ran.exit_code == 2
+        assert "has applied no plan" in ran.stderr
+
+
 def test_a_damaged_recording_says_what_to_do(run: Run, recorded: str) -> None:
     index = Path(recorded) / "recording.json"
     index.write_text(index.read_text()[:1000])
