@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from llmops.core.model import CACHE_TYPE_BLOCKS, ModelSpec
-from llmops.core.plan import Fixed, MemoryModel, Plan, Shape
-from llmops.core.problem import Choices
-from llmops.core.version import Version
+from llmops.core.model import CACHE_TYPE_BLOCKS
 
 if TYPE_CHECKING:
     from llmops.core.files import RenderedFile
     from llmops.core.hardware import Hardware
+    from llmops.core.model import ModelSpec
+    from llmops.core.plan import Fixed, MemoryModel, Plan, Shape
+    from llmops.core.problem import Choices
     from llmops.core.verification import Check, Expectation
+    from llmops.core.version import Version
     from llmops.engines.found import InForce, Installation, Served
     from llmops.engines.inventory import Inventory, Place
     from llmops.host import Host

@@ -9,25 +9,18 @@ from llmops.core.errors import UsageError
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed, MemoryModel, Plan, Shape
-from llmops.core.problem import Choices
 from llmops.core.version import Version
 from llmops.engines.base import GGML_CACHE_TYPES, VLLM_OPTIONS, Contradiction, Health, Launch, Models, Setting
-from llmops.engines.converted import read_converted, require_converted
 from llmops.engines.found import InForce, Installation, Served
-from llmops.engines.ggml import require_one_cache_type, require_placeable
 from llmops.engines.llama_server.arguments import PROGRAM
-from llmops.engines.llama_server.command import build
-from llmops.engines.llama_server.defaults import FITS_BY_ITSELF, with_defaults
-from llmops.engines.llama_server.memory import memory_model
-from llmops.engines.llama_server.settings import require_usable
 from llmops.host import Host
-from llmops.models import stores_for
 
 _LOADING = 503  # every route answers it while the model loads (tools/server/server-http.cpp)
 _READY = 200
 
 if TYPE_CHECKING:
     from llmops.core.files import RenderedFile
+    from llmops.core.problem import Choices
     from llmops.core.verification import Check, Expectation
     from llmops.engines.inventory import Inventory, Place
 
@@ -52,10 +45,16 @@ class LlamaServer:
         self, hardware: Hardware, model: ModelSpec, version: Version | None, draft: ModelSpec | None = None
     ) -> MemoryModel:
         """The memory of a ggml server, with a draft model that it loads beside its own."""
+        from llmops.engines.llama_server.memory import memory_model
+
         return memory_model(hardware, model, version, draft)
 
     def choices(self, hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Choices:
         """Those of the policy; UsageError for values that the model or the machine has no place for."""
+        from llmops.core.problem import Choices
+        from llmops.engines.ggml import require_one_cache_type, require_placeable
+        from llmops.engines.llama_server.defaults import FITS_BY_ITSELF
+
         require_one_cache_type(model, version, fixed)
         require_placeable(model, hardware, fixed)
         return Choices(splits_with_host=True, fits_by_itself=FITS_BY_ITSELF.at(version))
@@ -66,11 +65,16 @@ class LlamaServer:
 
     def draft(self, host: Host, reference: str) -> ModelSpec:
         """A GGUF file, or a checkpoint as it would be converted."""
+        from llmops.engines.converted import read_converted
+        from llmops.models import stores_for
+
         model, _ = read_converted(host, reference, stores_for(host, reference))
         return model
 
     def require_configurable(self, model: ModelSpec | None = None) -> None:
         """Raise Unsupported for a model that is no GGUF file."""
+        from llmops.engines.converted import require_converted
+
         require_converted(self.name, model)
 
     def why_not(self, model: ModelSpec) -> str | None:
@@ -79,6 +83,9 @@ class LlamaServer:
 
     def models(self, host: Host, references: tuple[str, ...], installation: Installation, in_force: InForce) -> Models:
         """The one model asked for, else the one that is served."""
+        from llmops.engines.converted import read_converted
+        from llmops.models import stores_for
+
         if len(references) > 1:
             raise UsageError(f"{self.name} serves one model per server", hint="give --model once")
         reference = references[0] if references else in_force.model_path
@@ -122,6 +129,8 @@ class LlamaServer:
 
     def with_defaults(self, fixed: Fixed, model: ModelSpec, installation: Installation, hardware: Hardware) -> Fixed:
         """What this build chooses by itself for all that is not fixed."""
+        from llmops.engines.llama_server.defaults import with_defaults
+
         return with_defaults(fixed, model, installation)
 
     def detect(self, host: Host) -> tuple[Installation, ...]:
@@ -138,10 +147,14 @@ class LlamaServer:
 
     def settings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[Setting, ...]:
         """Model, address and every planned option in the words of this binary."""
+        from llmops.engines.llama_server.command import build
+
         return build(plan, installation, in_force).settings
 
     def warnings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[str, ...]:
         """What could not be set, was translated or works against the plan."""
+        from llmops.engines.llama_server.command import build
+
         return build(plan, installation, in_force).warnings
 
     def files(self, plan: Plan, installation: Installation, in_force: InForce) -> tuple[RenderedFile, ...]:
@@ -225,6 +238,8 @@ class LlamaServer:
 
     def require_usable(self, installation: Installation) -> None:
         """Raise Misconfigured for a program that does not run, TooOld for one that lacks what every plan needs."""
+        from llmops.engines.llama_server.settings import require_usable
+
         require_usable(installation)
 
     def launch(self, plan: Plan, installation: Installation, port: int) -> Launch:

@@ -6,7 +6,6 @@ from llmops.core.plan import Plan
 from llmops.core.version import Since, Timeline, Version
 from llmops.engines.base import Setting
 from llmops.engines.found import Installation
-from llmops.engines.vllm.defaults import own_cache_type
 
 _NEVER = Version((0,))
 CACHE_MEMORY_FLAG = Timeline(
@@ -118,8 +117,17 @@ def _repeats_its_cache(plan: Plan) -> bool:
     return few and latent and plan.model.experts > 0 and plan.tensor_parallel > 1
 
 
+def _has_its_type(plan: Plan, version: Version | None) -> bool:
+    """Whether the cache is of the planned type, by itself or because it can be told."""
+    from llmops.engines.vllm.defaults import own_cache_type
+
+    return plan.cache_type_k == own_cache_type(plan.model, version) or bool(_types(plan, version))
+
+
 def _types(plan: Plan, version: Version | None) -> list[tuple[str, str | None]]:
     """The type of the cache where it is not the server's own, and float16 where the card has no bfloat16."""
+    from llmops.engines.vllm.defaults import own_cache_type
+
     own, word = own_cache_type(plan.model, version), CACHE_TYPE_WORDS.at(version).get(plan.cache_type_k)
     if plan.cache_type_k == own:
         return []
@@ -153,7 +161,7 @@ def warnings(plan: Plan, installation: Installation) -> tuple[str, ...]:
             f"the cache of {plan.model.reference} is whole on each of the {plan.tensor_parallel} cards that share a"
             f" layer: with --data-parallel {plan.tensor_parallel} --expert-parallel each keeps other requests in it"
         )
-    if plan.cache_type_k != own_cache_type(plan.model, version) and not _types(plan, version):
+    if not _has_its_type(plan, version):
         lines.append(
             f"this version of vLLM cannot be told a cache in {plan.cache_type_k}; it uses the model's own type"
         )

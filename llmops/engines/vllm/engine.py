@@ -9,23 +9,14 @@ from llmops.core.errors import Unsupported
 from llmops.core.hardware import Hardware
 from llmops.core.model import ModelSpec
 from llmops.core.plan import Fixed, MemoryModel, Plan, Shape
-from llmops.core.problem import Choices
 from llmops.core.version import Version
 from llmops.engines.base import GGML_OPTIONS, Contradiction, Health, Launch, Models, Setting
 from llmops.engines.found import InForce, Installation, Served
-from llmops.engines.vllm.arguments import variables, warnings
-from llmops.engines.vllm.command import build, require_usable
-from llmops.engines.vllm.defaults import uses_cards, with_defaults
-from llmops.engines.vllm.memory import memory_model
-from llmops.engines.vllm.models import checkpoint, choose_models
-from llmops.engines.vllm.own_words import words_warnings
-from llmops.engines.vllm.possible import choices
-from llmops.engines.vllm.supported import why_no_release
 from llmops.host import Host
-from llmops.models import read_model
 
 if TYPE_CHECKING:
     from llmops.core.files import RenderedFile
+    from llmops.core.problem import Choices
     from llmops.core.verification import Check, Expectation
     from llmops.engines.inventory import Inventory, Place
 
@@ -49,18 +40,27 @@ class Vllm:
         self, hardware: Hardware, model: ModelSpec, version: Version | None, draft: ModelSpec | None = None
     ) -> MemoryModel:
         """The memory of each card, with the pool of its cache."""
+        from llmops.engines.vllm.memory import memory_model
+
         return memory_model(hardware, model, version, draft)
 
     def why_not(self, model: ModelSpec) -> str | None:
         """An architecture that its newest known release does not have."""
+        from llmops.engines.vllm.supported import why_no_release
+
         return why_no_release(model)
 
     def models(self, host: Host, references: tuple[str, ...], installation: Installation, in_force: InForce) -> Models:
         """The one model asked for, else the one that is served."""
+        from llmops.engines.vllm.models import choose_models
+
         return choose_models(host, references, installation, in_force)
 
     def draft(self, host: Host, reference: str) -> ModelSpec:
         """A checkpoint too."""
+        from llmops.engines.vllm.models import checkpoint
+        from llmops.models import read_model
+
         return checkpoint(read_model(host, reference))
 
     def shaped(self, shape: Shape, model: ModelSpec, version: Version | None) -> Shape:
@@ -69,10 +69,14 @@ class Vllm:
 
     def choices(self, hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Choices:
         """Its own cache types and batches, and the divisions of the model that its heads allow."""
+        from llmops.engines.vllm.possible import choices
+
         return choices(hardware, model, version, fixed)
 
     def uses_cards(self, hardware: Hardware, installation: Installation, fixed: Fixed) -> bool:
         """Where there are cards and the build is not for processors; a cache that is given is one of some card."""
+        from llmops.engines.vllm.defaults import uses_cards
+
         return installation.accelerators != () and uses_cards(hardware, fixed.kv_memory_bytes)
 
     def require_configurable(self, model: ModelSpec | None = None) -> None:
@@ -112,6 +116,8 @@ class Vllm:
 
     def with_defaults(self, fixed: Fixed, model: ModelSpec, installation: Installation, hardware: Hardware) -> Fixed:
         """What this version chooses by itself on these cards for all that is not fixed."""
+        from llmops.engines.vllm.defaults import with_defaults
+
         return with_defaults(fixed, model, hardware, installation.version)
 
     def detect(self, host: Host) -> tuple[Installation, ...]:
@@ -128,10 +134,16 @@ class Vllm:
 
     def settings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[Setting, ...]:
         """What follows `vllm serve`: model, address and every planned option; then the planned variables."""
+        from llmops.engines.vllm.arguments import variables
+        from llmops.engines.vllm.command import build
+
         return (*build(plan, installation, in_force).settings, *variables(plan))
 
     def warnings(self, plan: Plan, installation: Installation, in_force: InForce | None = None) -> tuple[str, ...]:
         """What this version cannot be told."""
+        from llmops.engines.vllm.arguments import warnings
+        from llmops.engines.vllm.own_words import words_warnings
+
         return (*warnings(plan, installation), *words_warnings(installation, in_force))
 
     def files(self, plan: Plan, installation: Installation, in_force: InForce) -> tuple[RenderedFile, ...]:
@@ -206,6 +218,8 @@ class Vllm:
 
     def require_usable(self, installation: Installation) -> None:
         """Raise Misconfigured where what is started is not known to be vLLM."""
+        from llmops.engines.vllm.command import require_usable
+
         require_usable(installation)
 
     def launch(self, plan: Plan, installation: Installation, port: int) -> Launch:
