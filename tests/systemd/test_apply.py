@@ -106,6 +106,46 @@ def test_an_environment_file_that_contradicts_is_overridden_by_a_later_one(serve
     assert (again.exit_code, again.envelope["status"]) == (0, "ok"), again
 
 
+ODD = f"""[Service]
+EnvironmentFile=-/etc/default/%p
+ExecStartPre=/bin/true
+ExecStartPre=-/bin/false
+ExecStart=-{PROGRAM} \\
+  # between continued lines
+  --model @MODEL@ --host 127.0.0.1 --port 8080 --alias "100%% ${{NAME}}" $EXTRA $NONE -np ${{SLOTS}} -c 4096
+"""
+
+
+def test_what_a_person_wrote_with_variables_and_prefixes_stays_his(served: Served) -> None:
+    """As systemd.service(5) allows it: variables and specifiers are systemd's to replace, at every start anew."""
+    theirs = "/etc/default/llama-server"
+    variables = "NAME=mine\nEXTRA=--no-webui --threads-http 3\nSLOTS=1\n"
+    machine = served({f"/etc/systemd/system/{UNIT}": ODD, theirs: variables}, {theirs: 0o600})
+    applied = machine.llmops("tune", "--apply", *WANTED)
+    assert applied.exit_code == 0, applied
+    drop_in = machine.path(DROP_IN).read_text()
+    assert f"ExecStart=-{PROGRAM} " in drop_in
+    assert '--alias "100%% ${NAME}" $EXTRA $NONE' in drop_in
+    words = machine.command_line()
+    assert words[words.index("--alias") + 1 : words.index("--host")] == [
+        "100% mine",
+        "--no-webui",
+        "--threads-http",
+        "3",
+    ]
+    assert slots(machine) == 2
+    start = invocation(machine)
+    again = machine.llmops("tune", "--apply", *WANTED)
+    assert (again.exit_code, again.envelope["status"]) == (0, "ok"), again
+    assert invocation(machine) == start
+
+    machine.write(theirs, variables.replace("mine", "yours"), 0o600)
+    assert machine.run("systemctl", "restart", UNIT).exit_code == 0
+    machine.wait_until_serving()
+    assert "100% yours" in machine.command_line()
+    assert machine.llmops("rollback").exit_code == 0
+
+
 REFUSING = f"""#!/bin/sh
 case "$*" in
 *--help*) ;;
