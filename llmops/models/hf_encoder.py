@@ -1,4 +1,4 @@
-"""The part of a config.json that describes what reads pictures: how wide it is and how many patches become a token."""
+"""The part of a config.json that describes what reads pictures or sound: its widths, and how patches become tokens."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ _FREE_SIZE_TOKENS = 16_384
 _VIDEO_TOKENS = 32 * 78
 # Pictures larger than the encoder's own size are cut into as many tiles, the whole one beside them.
 _TILES = 5
-# Llama 4's processor cuts into 16 tiles at most (max_patches), the whole picture beside them.
-_LLAMA4_TILES = 17
+# Processors that cut into 16 tiles at most, the whole picture beside them (Llama 4, Idefics 3).
+_SIXTEEN_TILES = 17
+# Whisper's encoder has 1,500 positions for 30 seconds, and four of them become one token (voxtral.py, ultravox.py).
+_POSITIONS_OF_SOUND, _SOUND_RATIO = 1_500, 4
+# MiniCPM-V 4.6 and later join so many patches (minicpmv4_6.py: downsample_mode).
+_MODES = ("4", "16")
+_LEAST_SHARE = 1 / 64
 _INNER_RATIO = 4
 _COLORS = 3
 _MOST = 1 << 20
@@ -30,30 +35,49 @@ class _Item(NamedTuple):
 
 
 def encoder_shape(whole: ConfigFacts, processor: ConfigFacts | None = None) -> EncoderShape | None:
-    """The shape of the encoder for pictures; None where there is none or its sizes are not given.
+    """The shape of the encoder for pictures, or for sound alone; None where there is none or its sizes are not given.
 
     `processor` is preprocessor_config.json, which says how large pictures may be.
     """
     part = whole.part("vision_config")
     if part is None:
-        return None
+        sound = whole.part("audio_config")
+        return None if sound is None else _listener(whole, sound)
+    kind = str(part.values.get("model_type") or whole.values.get("model_type") or "")
     width = _integer(part, "embed_dim") or _integer(part, "hidden_size") or _integer(part, "vt_hidden_size")
     item = _largest_item(whole, part, processor)
     if not width or item is None:
         return None
-    inner = _integer(part, "intermediate_size") or _integer(part, "vt_intermediate_size")
-    inner = inner or width * (_integer(part, "mlp_ratio") or _INNER_RATIO)
     frames = _integer(part, "temporal_patch_size") or 1
     deep = part.values.get("deepstack_visual_indexes")
     return EncoderShape(
         width,
-        inner,
+        _inner_width(part, kind, width),
         *item,
-        kind=str(part.values.get("model_type") or whole.values.get("model_type") or ""),
+        kind=kind,
         patch_length=_COLORS * frames * _integer(part, "patch_size") ** 2,
         positions=_integer(part, "position_embedding_size"),
         outputs=1 + (len(deep) if isinstance(deep, list) else 0),
     )
+
+
+def _inner_width(part: ConfigFacts, kind: str, width: int) -> int:
+    """GLM-4V's layers are as wide inside as the language model: intermediate_size is its merger's (glm4_1v.py)."""
+    if kind.startswith("glm4v"):
+        return _integer(part, "out_hidden_size") or width * _INNER_RATIO
+    inner = _integer(part, "intermediate_size") or _integer(part, "vt_intermediate_size")
+    return inner or width * (_integer(part, "mlp_ratio") or _INNER_RATIO)
+
+
+def _listener(whole: ConfigFacts, part: ConfigFacts) -> EncoderShape | None:
+    """An encoder like Whisper's; None for another one."""
+    width = _integer(part, "d_model") or _integer(part, "hidden_size")
+    inner = _integer(part, "encoder_ffn_dim") or _integer(part, "intermediate_size")
+    positions = _integer(part, "max_source_positions")
+    if not (width and inner and positions):
+        return None
+    ratio = _integer(whole, "stack_factor") or _SOUND_RATIO
+    return EncoderShape(width, inner, ratio, max(positions // ratio, 1), kind=str(part.values.get("model_type") or ""))
 
 
 def _largest_item(whole: ConfigFacts, part: ConfigFacts, processor: ConfigFacts | None) -> _Item | None:
@@ -84,18 +108,41 @@ def _tokens_of(processor: ConfigFacts | None, square: int) -> int:
 
 
 def _tiles(whole: ConfigFacts, part: ConfigFacts, patches: int) -> _Item | None:
-    """Encoders of one size: large pictures are cut into tiles, and four patches of a tile may become one token."""
+    """Encoders of one size: large pictures are cut into tiles, and several patches of a tile may become one token."""
+    side, patch = _integer(whole, "image_size"), _integer(part, "patch_size")
+    queries = _integer(whole, "query_num") or _integer(whole, "num_query_tokens")
+    if side and patch and queries:  # MiniCPM-V's slices are smaller than the encoder could read
+        patches = (side // patch) ** 2
+    patches = patches or _integer(part, "num_patches")
     if not patches:
         return None
-    tiles = _integer(whole, "max_dynamic_patch")
-    if tiles and "downsample_ratio" in whole.values:
-        return _Item(4, patches * (tiles + 1) // 4)
-    if "pixel_shuffle_ratio" in part.values:
-        return _Item(4, patches * _LLAMA4_TILES // 4)
-    return _Item(1, patches * _TILES)
+    ratio = patches // queries if queries else _joined(whole, part)
+    ratio = min(max(ratio, 1), patches)
+    tiles = _TILES
+    if _integer(whole, "max_dynamic_patch"):
+        tiles = _integer(whole, "max_dynamic_patch") + 1
+    elif "pixel_shuffle_ratio" in part.values or "scale_factor" in whole.values:
+        tiles = _SIXTEEN_TILES
+    return _Item(ratio, max(patches * tiles // ratio, 1))
+
+
+def _joined(whole: ConfigFacts, part: ConfigFacts) -> int:
+    """Patches that become one token, as each family calls it: of the whole (16x), or a factor or a share of a side."""
+    mode = str(whole.values.get("downsample_mode", "")).removesuffix("x")
+    if mode in _MODES:
+        return int(mode)
+    factor = _integer(whole, "downsample_factor") or _integer(whole, "scale_factor")
+    if factor:
+        return int(factor**2)
+    share = whole.values.get("downsample_ratio", part.values.get("pixel_shuffle_ratio"))
+    if isinstance(share, (int, float)) and not isinstance(share, bool) and _LEAST_SHARE <= share <= 1:
+        return round(1 / share**2)
+    return 1
 
 
 def _integer(facts: ConfigFacts, key: str, most: int = _MOST) -> int:
-    """A whole number that can be a size; 0 for anything else, since nothing else depends on it."""
+    """A whole number that can be a size, or the first of a pair; 0 for anything else: nothing else depends on it."""
     value = facts.values.get(key)
+    if isinstance(value, list) and value:
+        value = value[0]
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= most else 0

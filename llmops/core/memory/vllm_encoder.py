@@ -33,13 +33,14 @@ class Tower:
 
 
 _QWEN2, _QWEN25, _QWEN3 = Tower(4, 8, (2, 3)), Tower(4, 8, (3, 4)), Tower(4, 8, (2, 2))
+# Releases of transformers add _vision to the name that a checkpoint gives its encoder.
+_QWEN3_NAMES = ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe")
 _SIGLIP = Tower(4, 4, (2, 2), rotates=False)
 TOWERS: Mapping[str, Tower] = {
-    "qwen2_vl": _QWEN2,
-    "qwen2_5_vl": _QWEN25,
-    **dict.fromkeys(
-        ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "qwen3_5_vision", "qwen3_vl_vision"), _QWEN3
-    ),
+    **dict.fromkeys(("qwen2_vl", "qwen2_vl_vision"), _QWEN2),
+    **dict.fromkeys(("qwen2_5_vl", "qwen2_5_vl_vision"), _QWEN25),
+    **dict.fromkeys((f"{name}{end}" for name in _QWEN3_NAMES for end in ("", "_vision")), _QWEN3),
+    **dict.fromkeys(("glm4v", "glm4v_moe", "glm4v_vision", "glm4v_moe_vision"), _QWEN25),
     **dict.fromkeys(("siglip_vision_model", "intern_vit_6b", "internvl_vision"), _SIGLIP),
     "pixtral": Tower(6, 8, (3, 4)),
     "llama4_vision_model": Tower(4, 12, (2, 2)),
@@ -64,7 +65,17 @@ _QWEN2_PAIRS = Timeline(
         Since(Version((0, 11, 0)), 7, f"{_MODELS}/qwen2_vl.py: _MAX_FRAMES_PER_VIDEO = 14"),
     )
 )
-VIDEO_PAIRS = {"qwen2_vl": _QWEN2_PAIRS, "qwen2_5_vl": _QWEN2_PAIRS}
+VIDEO_PAIRS = dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "qwen2_vl_vision", "qwen2_5_vl_vision"), _QWEN2_PAIRS)
+# GLM-4V: a video of the largest pictures as far as the context holds it beside one, or of 30,000 tokens at most.
+GLM4V_IMAGE_TOKENS = Timeline(
+    (
+        Since(FIRST, 3_750, f"{_MODELS}/glm4_1v.py: the largest picture of 16 frames"),
+        Since(Version((0, 17, 0)), 6_144, f"{_MODELS}/glm4_1v.py: num_frames=1, _get_image_max_pixels"),
+    )
+)
+GLM4V_VIDEO_TOKENS = 30_000
+# Sound as long as the longest request (voxtral.py: get_max_audio_tokens).
+LISTENS_TO_THE_END = ("voxtral_encoder",)
 # Qwen3-VL was profiled with a video of 25,165,824 pixels, its cache with 12.5 tokens for each of them.
 QWEN3_VIDEO_TOKENS, QWEN3_VIDEO_FACTOR = 12_288, 12.5
 QWEN3_BY_VIDEO = Timeline(
@@ -150,18 +161,28 @@ def encoder_pass(model: ModelSpec, settings: VllmSettings, batch: Batch, card: C
 
 def _inputs(shape: EncoderShape, model: ModelSpec, settings: VllmSettings, batch: Batch) -> _Inputs:
     longest = longest_request(model, settings)
-    tokens = cached = shape.largest_tokens
-    pairs = VIDEO_PAIRS.get(shape.kind)
-    if pairs is not None:
-        tokens = cached = tokens * max(min(longest // tokens, pairs.at(settings.version)), 1)
-    elif shape.kind.startswith("qwen3_vl") and QWEN3_BY_VIDEO.at(settings.version):
+    tokens = cached = _largest(shape, longest, settings)
+    if shape.kind.startswith("qwen3_vl") and QWEN3_BY_VIDEO.at(settings.version):
         tokens, cached = QWEN3_VIDEO_TOKENS, int(QWEN3_VIDEO_TOKENS * QWEN3_VIDEO_FACTOR)
-    elif shape.kind.startswith("intern"):
-        tokens = cached = max(tokens, longest - tokens)
     budget = max(batch.tokens, cached)
     items = max(min(budget // cached, batch.requests * max(longest // cached, 1)), 1)
     made = budget if PADS_OUTPUTS.at(settings.version) else tokens
     return _Inputs(items * tokens * shape.patches_per_token, items * tokens, items * made)
+
+
+def _largest(shape: EncoderShape, longest: int, settings: VllmSettings) -> int:
+    """Tokens of the largest input that a request of `longest` tokens may hold."""
+    tokens = shape.largest_tokens
+    pairs = VIDEO_PAIRS.get(shape.kind)
+    if pairs is not None:
+        return tokens * max(min(longest // tokens, pairs.at(settings.version)), 1)
+    if shape.kind.startswith("intern"):
+        return max(tokens, longest - tokens)
+    if shape.kind.startswith("glm4v"):
+        picture = GLM4V_IMAGE_TOKENS.at(settings.version)
+        room = longest - picture
+        return GLM4V_VIDEO_TOKENS if room >= GLM4V_VIDEO_TOKENS else picture * max(room // picture, 1)
+    return max(longest, tokens) if shape.kind in LISTENS_TO_THE_END else tokens
 
 
 def _patches(shape: EncoderShape, tower: Tower, patches: int, settings: VllmSettings) -> tuple[int, int]:

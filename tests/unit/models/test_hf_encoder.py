@@ -99,6 +99,67 @@ def shape(**keys: Any) -> EncoderShape | None:
             {"vision_config": {"vt_hidden_size": 1_152, "vt_intermediate_size": 4_304, "spatial_merge_size": 2}},
             EncoderShape(1_152, 4_304, 4, 16_384),
         ),
+        (
+            {
+                "downsample_ratio": 0.5,
+                "vision_config": {
+                    "model_type": "internvl_vision",
+                    **SIGLIP,
+                    "image_size": [448, 448],
+                    "patch_size": [14],
+                },
+            },
+            EncoderShape(1_152, 4_304, 4, 1_280, kind="internvl_vision", patch_length=588),
+        ),
+        (
+            {"scale_factor": 3, "vision_config": {**SIGLIP, "image_size": 378, "patch_size": 14}},
+            EncoderShape(1_152, 4_304, 9, 1_377, patch_length=588),
+        ),
+        (
+            {"downsample_factor": 2, "vision_config": {**SIGLIP, "num_patches": 256, "patch_size": 16}},
+            EncoderShape(1_152, 4_304, 4, 320, patch_length=768),
+        ),
+        (
+            {"downsample_mode": "16x", "vision_config": {**SIGLIP, "image_size": 448, "patch_size": 14}},
+            EncoderShape(1_152, 4_304, 16, 320, patch_length=588),
+        ),
+        (
+            {"query_num": 64, "image_size": 448, "vision_config": {**SIGLIP, "image_size": 980, "patch_size": 14}},
+            EncoderShape(1_152, 4_304, 16, 320, patch_length=588),
+        ),
+        (
+            {
+                "vision_config": {
+                    "model_type": "glm4v_moe_vision",
+                    "hidden_size": 1_536,
+                    "intermediate_size": 10_944,
+                    "out_hidden_size": 4_096,
+                    "image_size": 336,
+                    "patch_size": 14,
+                    "spatial_merge_size": 2,
+                    "temporal_patch_size": 2,
+                }
+            },
+            EncoderShape(1_536, 4_096, 4, 144, kind="glm4v_moe_vision", patch_length=1_176),
+        ),
+        (
+            {
+                "audio_config": {
+                    "model_type": "voxtral_encoder",
+                    "hidden_size": 1_280,
+                    "intermediate_size": 5_120,
+                    "max_source_positions": 1_500,
+                }
+            },
+            EncoderShape(1_280, 5_120, 4, 375, kind="voxtral_encoder"),
+        ),
+        (
+            {
+                "stack_factor": 8,
+                "audio_config": {"d_model": 1_280, "encoder_ffn_dim": 5_120, "max_source_positions": 1_500},
+            },
+            EncoderShape(1_280, 5_120, 8, 187),
+        ),
     ],
 )
 def test_each_way_to_make_tokens_of_patches(keys: dict[str, Any], expected: EncoderShape) -> None:
@@ -112,6 +173,7 @@ def test_each_way_to_make_tokens_of_patches(keys: dict[str, Any], expected: Enco
         {"vision_config": None},
         {"vision_config": {}},
         {"vision_config": {"hidden_size": 1_024}},
+        {"audio_config": {"hidden_size": 1_024, "intermediate_size": 4_096}},
         {"vision_config": {"hidden_size": True, "image_size": 336, "patch_size": 14}},
         {"vision_config": {"hidden_size": 10**12, "image_size": [336, 336], "patch_size": "14"}},
         {"vision_config": {"hidden_size": 1_024, "image_size": 14, "patch_size": 336}},
@@ -119,6 +181,21 @@ def test_each_way_to_make_tokens_of_patches(keys: dict[str, Any], expected: Enco
 )
 def test_sizes_that_are_not_there_or_cannot_be_give_no_shape(keys: dict[str, Any]) -> None:
     assert shape(**keys) is None
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"downsample_mode": "9" * 5_000},
+        {"downsample_mode": None},
+        {"downsample_ratio": 1e-300},
+        {"downsample_ratio": True},
+        {"scale_factor": -2},
+    ],
+)
+def test_a_word_for_joined_patches_that_cannot_be_joins_none(keys: dict[str, Any]) -> None:
+    found = shape(**keys, vision_config={**SIGLIP, "image_size": 336, "patch_size": 14})
+    assert found is not None and found.patches_per_token == 1
 
 
 @pytest.mark.parametrize(

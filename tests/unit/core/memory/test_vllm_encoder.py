@@ -17,6 +17,8 @@ from tests.unit.core.memory.vllm_models import full, model
 QWEN3 = EncoderShape(1_152, 4_304, 4, 16_384, kind="qwen3_5", patch_length=1_536)
 QWEN25 = EncoderShape(1_280, 3_420, 4, 16_384, kind="qwen2_5_vl", patch_length=1_176)
 GEMMA4 = EncoderShape(1_152, 4_304, 9, 2_496, kind="gemma4_vision", patch_length=768, positions=10_240)
+GLM4V = EncoderShape(1_536, 4_096, 4, 144, kind="glm4v_vision", patch_length=1_176)
+VOXTRAL = EncoderShape(1_280, 5_120, 4, 375, kind="voxtral_encoder")
 CARD = CardFacts(80 * GIB)
 
 
@@ -68,6 +70,32 @@ def test_as_many_pictures_as_a_step_holds_are_encoded_together() -> None:
 def test_videos_of_qwen2_grow_with_the_context(version: tuple[int, ...], longest: int, pairs: int) -> None:
     kept = span(QWEN25, version, max_model_len=longest, max_num_batched_tokens=2_048)[2]
     assert kept == pairs * span(QWEN25, version, max_model_len=8_192)[2]
+
+
+@pytest.mark.parametrize(
+    ("version", "longest", "tokens"),
+    [
+        ((0, 16, 0), 32_768, 7 * 3_750),
+        ((0, 17, 0), 8_192, 6_144),
+        ((0, 32, 0), 32_768, 4 * 6_144),
+        ((0, 32, 0), 65_536, 30_000),
+    ],
+)
+def test_videos_of_glm_grow_beside_one_picture(version: tuple[int, ...], longest: int, tokens: int) -> None:
+    low, high, kept = span(GLM4V, version=version, tokens=2_048, max_model_len=longest)
+    assert kept == 2 * tokens * seeing(GLM4V).embedding_length
+    # 50,736 bytes for a patch: the module of vLLM 0.32.0 with every live tensor watched.
+    assert low < 4 * tokens * 50_736 < high
+
+
+def test_sound_as_long_as_the_longest_request_is_profiled() -> None:
+    short, long = span(VOXTRAL, max_model_len=8_192), span(VOXTRAL, max_model_len=32_768)
+    assert long[1] == pytest.approx(4 * short[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["qwen3_5", "qwen3_vl_moe", "qwen2_vl", "qwen2_5_vl", "glm4v_moe"])
+def test_newer_names_of_an_encoder_are_the_same_encoder(kind: str) -> None:
+    assert span(replace(QWEN25, kind=kind)) == span(replace(QWEN25, kind=f"{kind}_vision"))
 
 
 def test_qwen3_was_profiled_with_a_video_and_a_cache_twelve_times_its_tokens() -> None:
