@@ -44,6 +44,10 @@ _WHERE_SET = {
 }
 _PAGED = ("cache_tokens", "usable_cache_tokens", "max_concurrency", "needed_cache_bytes", "request_cache_bytes")
 FLASH_ATTENTION = ("on", "off", "auto")
+_COUNTS = (
+    "slots", "context_tokens_per_slot", "batch_tokens", "ubatch_tokens", "threads", "batch_threads", "tensor_parallel",
+    "pipeline_parallel", "data_parallel", "nodes",
+)  # fmt: skip
 _CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,3})")
 
 
@@ -191,7 +195,7 @@ def plan_from_document(data: object, where: str) -> Plan:
 
 def _require_sound(plan: Plan, where: str) -> None:
     """Raise UnreadableInput for numbers and words that no engine can be started with."""
-    for name in ("slots", "context_tokens_per_slot", "batch_tokens", "ubatch_tokens", "threads", "batch_threads"):
+    for name in _COUNTS:
         number = getattr(plan, name)
         if number is not None and not 1 <= number < 2**31:
             raise UnreadableInput(f"{where}.plan.{name}: expected a number from 1 to 2147483647, found {number}")
@@ -202,6 +206,12 @@ def _require_sound(plan: Plan, where: str) -> None:
     if plan.flash_attention not in FLASH_ATTENTION:
         known = ", ".join(FLASH_ATTENTION)
         raise UnreadableInput(f"{where}.plan.flash_attention: {plan.flash_attention!r} is not one of {known}")
+    stages = plan.layer_partition
+    if stages and (len(stages) != plan.pipeline_parallel or sum(stages) != plan.model.layers or min(stages) < 1):
+        raise UnreadableInput(
+            f"{where}.plan.layer_partition: expected {plan.pipeline_parallel} numbers above 0 that sum to"
+            f" {plan.model.layers}, the layers of the model"
+        )
     for path in plan.model.source_paths:
         if not path.startswith("/") or "\0" in path:
             raise UnreadableInput(f"{where}.model.source_paths: {path!r} is not an absolute path")
