@@ -5,7 +5,8 @@
 Makes a GGUF file of about 5 GB (its weights are a hole) and a checkpoint of 100 safetensors files with their index,
 about 16 GB of holes, and starts a process for each answer, the kinds in turn. The machine is given on the command line,
 so that a card of this one makes no difference. The least processor time is judged, which other load disturbs least;
-beside it stand `python -c pass`, `import click` and `llmops --help`. Exit code 1 above one of the limits.
+beside it stand `python -c pass`, `import click`, `llmops --help` and `llmops probe`, which looks at this machine and so
+costs what its processes and engines cost. Exit code 1 above one of the limits.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from benchmarks.gguf_header import (  # noqa: E402 (the path is set above)
 )
 from tests.doubles import safetensors_files as made  # noqa: E402 (the maker of files lies beside the tests)
 
-CLICK, HELP = "import click", "llmops --help"
+CLICK, HELP, PROBE = "import click", "llmops --help", "llmops probe"
 GGUF, CHECKPOINT = "5 GB GGUF", "100 safetensors files"
 LIMIT_SECONDS = {GGUF: 0.150, CHECKPOINT: 0.300}
 LAYERS, HIDDEN, FEED_FORWARD, VOCABULARY, FILES = 36, 4096, 12288, 151_936, 100
@@ -92,6 +93,7 @@ def commands(gguf: Path, checkpoint: Path) -> dict[str, list[str]]:
         BARE: [sys.executable, "-c", "pass"],
         CLICK: [sys.executable, "-c", "import click"],
         HELP: [sys.executable, "-m", "llmops", "--help"],
+        PROBE: [sys.executable, "-m", "llmops", "probe"],
         GGUF: [*size, "--engine", "llama-server", "--engine-version", "11434", "--model", str(gguf)],
         CHECKPOINT: [*size, "--engine", "vllm", "--engine-version", "0.33.0", "--model", str(checkpoint)],
     }
