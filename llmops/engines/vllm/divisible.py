@@ -23,6 +23,14 @@ _AT_MOST_EXPERTS = frozenset({
     "cohere2_moe", "ernie4_5_moe", "exaone_moe", "laguna", "lfm2_moe", "minimax_m2", "mimo_v2_flash", "qwen2_moe",
     "qwen3_moe", "qwen3_next", "qwen3_vl_moe", "step3_text", "step3p5",
 })  # fmt: skip
+# Classes whose layers cannot lie on cards one after the other (supports_pp of vllm/model_executor/models/interfaces.py,
+# asked of every class of 0.32.0 that could be imported).
+_WITHOUT_STAGES = frozenset({
+    "AriaForConditionalGeneration", "DeepseekV4ForConditionalGeneration", "Gemma3nForCausalLM",
+    "Gemma3nForConditionalGeneration", "HrmTextForCausalLM", "IQuestLoopCoderForCausalLM",
+    "Idefics3ForConditionalGeneration", "Mamba2ForCausalLM", "PaddleOCRVLForConditionalGeneration",
+    "Phi4MMForCausalLM", "SmolVLMForConditionalGeneration", "Zamba2ForCausalLM",
+})  # fmt: skip
 # Quantised forms of which each card must hold whole groups of a row (distributed/utils.py).
 _GROUPED = frozenset({"awq", "gptq", "compressed-tensors"})
 
@@ -38,8 +46,15 @@ def _reasons(model: ModelSpec, split: Split, version: Version | None) -> Iterato
         yield from _widths(model, split.tensor_parallel)
     else:
         yield from _experts(model, split, version)
-    if split.pipeline_parallel > model.layers:
-        yield f"{model.reference} has {model.layers} layers, fewer than --pipeline-parallel {split.pipeline_parallel}"
+    yield from _stages(model, split.pipeline_parallel)
+
+
+def _stages(model: ModelSpec, stages: int) -> Iterator[str]:
+    if stages > model.layers:
+        yield f"{model.reference} has {model.layers} layers, fewer than --pipeline-parallel {stages}"
+    without = [name for name in model.classes if name in _WITHOUT_STAGES]
+    if stages > 1 and without:
+        yield f"vLLM cannot divide the layers of {without[0]} among cards one after the other (--pipeline-parallel)"
 
 
 def _heads(model: ModelSpec, tensor: int) -> Iterator[str]:

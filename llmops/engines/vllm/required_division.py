@@ -55,6 +55,8 @@ def _refused(asked: Division, split: Split) -> str | None:
 def _fitting(asked: Division, split: Split) -> str:
     if split.pipeline_parallel > asked.model.layers:
         return "ask for at most one stage per layer"
+    if _refused(asked, replace(split, pipeline_parallel=1)) is None:
+        return "--pipeline-parallel 1 is possible"
     sizes = [size for size in range(1, 17) if _refused(asked, replace(split, tensor_parallel=size)) is None]
     if not sizes:
         return "leave --no-expert-parallel out, or take fewer cards"

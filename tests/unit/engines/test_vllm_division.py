@@ -142,6 +142,7 @@ def test_experts_that_cannot_be_cut_stay_whole_unless_that_is_excluded() -> None
         ({}, Fixed(data_parallel=3, tensor_parallel=2), "times --data-parallel 3 is more than the 4 cards"),
         ({}, Fixed(data_parallel=2, slots=5), "--slots 5 cannot be shared out evenly"),
         ({}, Fixed(data_parallel=2, nodes=2), "planned for on one machine"),
+        ({"classes": ("Zamba2ForCausalLM",)}, Fixed(pipeline_parallel=2), "cannot divide the layers of Zamba2"),
     ],
 )
 def test_divisions_that_are_refused(changes: dict[str, object], fixed: Fixed, said: str) -> None:
@@ -404,3 +405,9 @@ def test_stages_left_to_the_engine_must_not_be_set_by_a_hidden_variable() -> Non
         "fail",
         "30,6",
     )
+
+
+def test_a_class_without_stages_is_never_put_on_cards_after_each_other() -> None:
+    found = splits(cards(24, 24, 24), spec=model(classes=("Phi4MMForCausalLM",)))
+    assert all(split.pipeline_parallel == 1 for split in found)
+    assert any(split.pipeline_parallel == 3 for split in splits(cards(24, 24, 24)))
