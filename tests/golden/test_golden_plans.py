@@ -96,6 +96,8 @@ def test_the_drop_in_is_the_recorded_one(machine: str) -> None:
 @pytest.mark.parametrize("machine", ["one-24-gb-card", "one-80-gb-card"])
 def test_the_plan_for_vllm_is_the_recorded_one(machine: str, kind: WorkloadKind, tmp_path: Path) -> None:
     directory = make_checkpoint(tmp_path / "checkpoint")
+    for name in ("tokenizer.json", "chat_template.jinja"):
+        (directory / name).write_text("{}")
     request = PlanRequest(
         workload=DEFAULTS[kind],
         policy=Policy(),
