@@ -8,7 +8,7 @@ from llmops.core.errors import Misconfigured, NotInstalled, TooOld
 from llmops.core.files import RenderedFile
 from llmops.core.version import Version
 from llmops.front.listen import Address
-from llmops.front.spec import FrontServer, FrontSpec
+from llmops.front.spec import MOST_CONNECTIONS, FrontServer, FrontSpec
 from llmops.front.traffic import ErrorForm, Traffic, traffic_of
 from llmops.host import Host
 
@@ -24,7 +24,6 @@ INSTALL_LINE = "apt-get install haproxy"
 # What still streams when a new configuration or a stop arrives may go on for this long.
 DRAIN_SECONDS = 600
 _SILENCE_SECONDS = 3600  # llama-server itself gives up on a silent connection after an hour (--timeout)
-_MOST_CONNECTIONS = 4096
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def configuration_file(spec: FrontSpec) -> RenderedFile:
         retry_seconds=spec.retry_seconds,
         drain_seconds=DRAIN_SECONDS,
         silence_seconds=_SILENCE_SECONDS,
-        most_connections=_MOST_CONNECTIONS,
+        most_connections=MOST_CONNECTIONS,
         cheap=_cheap(traffic),
         is_full=_full(spec),
         counts_slots=spec.queue_requests == 0,

@@ -10,6 +10,10 @@ from llmops.core.errors import UsageError
 from llmops.core.plan import Plan
 from llmops.front.listen import Address
 
+# Each takes a buffer of 256 KiB while it sends. Some are left for questions that take no slot.
+MOST_CONNECTIONS = 4096
+_FOR_QUESTIONS = 512
+
 
 @dataclass(frozen=True)
 class FrontServer:
@@ -64,7 +68,7 @@ def front_spec(plan: Plan, server: Address, listen: Address) -> FrontSpec:
         engine=plan.engine,
         servers=(FrontServer(server, plan.slots),),
         listen=listen,
-        queue_requests=plan.queue_requests,
+        queue_requests=_that_connect(plan.queue_requests, plan.slots),
         patience_seconds=plan.policy.patience_seconds,
     )
 
@@ -84,14 +88,20 @@ def front_of_replicas(
     UsageError where the front would listen in the place of a server that runs beside it.
     """
     require_free_place(listen, [server for server in servers if server.host == machine])
+    queue = plan.queue_requests * len(servers) if queue_requests is None else queue_requests
     return FrontSpec(
         engine=plan.engine,
         servers=tuple(FrontServer(server, plan.slots) for server in servers),
         listen=listen,
-        queue_requests=plan.queue_requests * len(servers) if queue_requests is None else queue_requests,
+        queue_requests=_that_connect(queue, plan.slots * len(servers)),
         patience_seconds=plan.policy.patience_seconds,
         affinity_header=affinity_header,
     )
+
+
+def _that_connect(queue_requests: int, slots: int) -> int:
+    """As many of them as can hold a connection: what cannot would wait unseen, and be neither counted nor refused."""
+    return max(0, min(queue_requests, MOST_CONNECTIONS - _FOR_QUESTIONS - slots))
 
 
 def require_free_place(listen: Address, beside: Sequence[Address]) -> None:

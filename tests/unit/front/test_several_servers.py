@@ -9,7 +9,16 @@ from dataclasses import replace
 import pytest
 
 from llmops.core.errors import UsageError
-from llmops.front import Address, FrontServer, FrontSpec, Replicas, configuration_file, front_of_replicas, start_order
+from llmops.front import (
+    Address,
+    FrontServer,
+    FrontSpec,
+    Replicas,
+    configuration_file,
+    front_of_replicas,
+    front_spec,
+    start_order,
+)
 from llmops.front.haproxy import unit_file
 from tests.unit.actions.serving_machine import a_plan
 
@@ -82,6 +91,13 @@ def test_the_queue_is_as_long_as_all_servers_together_allow() -> None:
     assert (made.slots, made.queue_requests) == (15, 3 * plan.queue_requests)
     given = front_of_replicas(plan, PLACES, Address("127.0.0.1", 8000), machine="10.0.0.9", queue_requests=2)
     assert given.queue_requests == 2
+
+
+def test_nobody_waits_without_a_connection() -> None:
+    plan, listen = a_plan(slots=5), Address("127.0.0.1", 8000)
+    assert front_spec(replace(plan, queue_requests=99_999), PLACES[0], listen).queue_requests == 4096 - 512 - 5
+    wide = front_of_replicas(plan, PLACES, listen, machine="10.0.0.9", queue_requests=99_999)
+    assert wide.slots + wide.queue_requests == 4096 - 512
 
 
 def test_the_front_takes_no_place_of_a_server_on_its_machine() -> None:
