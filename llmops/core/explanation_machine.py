@@ -69,6 +69,7 @@ def _batch_reason(problem: Problem, plan: Plan) -> Reason:
     policy, rates, fixed = problem.policy, problem.rates, problem.fixed
     prefill = rates.likely.prefill_tokens_per_second
     formula = "largest power of two <= prefill rate x longest gap, within 64..2048, at least one per slot"
+    formula += "; a larger one would bring first tokens sooner and stop running streams longer"
     if policy.protect == "ttft":
         formula = "the engine's large batch: the first token comes sooner, running streams stop longer"
     if fixed.batch_tokens is not None:

@@ -65,6 +65,7 @@ def _batch_reason(problem: Problem, plan: Plan) -> Reason:
     policy, rates, fixed, choices = problem.policy, problem.rates, problem.fixed, problem.choices
     prefill = rates.likely.prefill_tokens_per_second
     formula = "largest power of two <= prefill rate x longest gap, at most the engine's own, at least one per slot"
+    formula += "; a larger one would bring first tokens sooner and make running streams wait longer"
     if policy.protect == "ttft":
         formula = "the engine's own large batch: the first token comes sooner, running streams wait longer for a step"
     if fixed.batch_tokens is not None:

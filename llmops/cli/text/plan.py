@@ -50,10 +50,19 @@ def summary_text(plan: Plan, title: str) -> str:
         ("waiting", f"{plan.wait_probability:.0%} of requests wait, {plan.wait_seconds_mean:.1f} s on average"),
         ("queue", f"{plan.queue_requests} waiting requests are served in {plan.policy.patience_seconds:g} s"),
         *(_paged_rows(plan, cache) if _is_paged(plan) else _slot_rows(plan, cache)),
+        *_protected(plan),
         *((("servers", f"{plan.replicas} like this one for the wait that was asked for"),) if plan.replicas else ()),
         ("bound by", _BINDS.get(plan.binding_constraint, plan.binding_constraint)),
     )
     return heading(f"{title} for {plan.engine}{version}") + "\n" + pairs(rows)
+
+
+def _protected(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """What quick first tokens cost those who are being answered; steady streams are the default."""
+    if plan.policy.protect != "ttft" or not plan.speeds or plan.slots < 2:
+        return ()
+    stop = plan.batch_tokens / plan.speeds[0].prefill_tokens_per_second
+    return (("protects", f"first tokens: a long prompt stops running streams for {stop:.1f} s at a time"),)
 
 
 def _is_paged(plan: Plan) -> bool:

@@ -75,6 +75,14 @@ def test_a_plan_fits_the_page_and_shows_what_it_decides() -> None:
     assert "200.00 MiB to 300.00 MiB" in text
 
 
+def test_what_quick_first_tokens_cost_is_printed() -> None:
+    assert "protects" not in plain(plan_text(PLAN))
+    quick = replace(PLAN, policy=replace(PLAN.policy, protect="ttft"))
+    stop = PLAN.batch_tokens / PLAN.speeds[0].prefill_tokens_per_second
+    text = " ".join(plain(plan_text(quick)).split())
+    assert f"protects first tokens: a long prompt stops running streams for {stop:.1f} s at a time" in text
+
+
 def test_measured_speed_is_not_called_predicted() -> None:
     measured = tuple(
         replace(speed, basis="measured", decode_tokens_per_second_per_stream=SpeedRange(7.0, 7.0, 7.0))

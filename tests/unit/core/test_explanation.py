@@ -170,6 +170,7 @@ def test_the_batch_is_explained_as_it_was_chosen() -> None:
     given = inputs(reasons["batch_tokens"])
     assert number(reasons["batch_tokens"].value) == 2 ** math.floor(math.log2(given["prefill"] * given["gap"])) == 1024
     assert "large batch" in formula(problem(one_card(), policy=Policy(protect="ttft")))
+    assert "a larger one would bring first tokens sooner" in formula(PROBLEMS["measured"])
     assert "not computed" in formula(problem(one_card(), fixed=Fixed(batch_tokens=300)))
 
 
