@@ -36,8 +36,8 @@ def directory() -> Path:
     return python.parent
 
 
-def trial(directory: Path, model: Path, state: Path, **variables: str) -> tuple[int, Any, str]:
-    """Exit code, envelope and progress of `llmops tune --trial`."""
+def trial(directory: Path, model: Path, state: Path, *more: str, **variables: str) -> tuple[int, Any, str]:
+    """Exit code, envelope and progress of `llmops tune --trial`; of an option that is there twice the last counts."""
     environment = {
         **os.environ,
         "PATH": f"{directory}{os.pathsep}{os.environ['PATH']}",
@@ -47,7 +47,7 @@ def trial(directory: Path, model: Path, state: Path, **variables: str) -> tuple[
         **variables,
     }
     ran = subprocess.run(
-        [sys.executable, "-m", "llmops", "tune", "--trial", *PLANNED, "--model", str(model), "--output", "json"],
+        [sys.executable, "-m", "llmops", "tune", "--trial", *PLANNED, *more, "--model", str(model), "--output", "json"],
         cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return ran.returncode, json.loads(ran.stdout), ran.stderr
@@ -74,6 +74,21 @@ def test_a_trial_serves_as_planned_and_leaves_nothing(directory: Path, tmp_path:
     assert checks["resident_memory"]["status"] == "pass"
     assert not [check for check in checks.values() if check["status"] == "fail"]
     assert "waiting for its first answer" in progress
+    assert processes_of(str(model)) == []
+
+
+def test_copies_side_by_side_each_have_the_planned_cache(directory: Path, tmp_path: Path) -> None:
+    model = write_model(full_attention(), tmp_path)
+    more = ("--data-parallel", "2", "--slots", str(2 * SLOTS), "--users", "8")
+    code, envelope, progress = trial(directory, model, tmp_path / "state", *more)
+    assert code == 0, (envelope["errors"], envelope["data"].get("checks"), progress)
+    checks = {check["name"]: check for check in envelope["data"]["checks"]}
+    assert (checks["--data-parallel-size"]["observed"], checks["--max-num-seqs"]["observed"]) == ("2", str(SLOTS))
+    assert checks["cache_tokens"]["observed"] == checks["printed_cache_tokens"]["observed"] == f"{POOL_TOKENS:,}"
+    assert "the least of 2 engines" in checks["cache_tokens"]["detail"]
+    assert checks["printed_concurrency"]["observed"] == "3.00"
+    assert checks["resident_memory"]["status"] == "pass"
+    assert not [check for check in checks.values() if check["status"] == "fail"]
     assert processes_of(str(model)) == []
 
 
