@@ -11,6 +11,11 @@ from llmops.models.gguf_reader import unreadable
 
 MAX_LAYERS = 512  # LLAMA_MAX_LAYERS of llama.cpp b11434
 MAX_VALUE = 2**31 - 1
+# Families that run all layers of the file several times over, each time with caches of their own, and the key that says
+# how often (src/models/nanbeige.cpp, b11434).
+LOOPS = {"nanbeige": "num_loops"}
+# Families with one layer more than the file says, behind the last one (src/models/granite-switch.cpp, b11434).
+ROUTED = frozenset({"graniteswitch"})
 
 
 class Facts:
@@ -25,16 +30,25 @@ class Facts:
 
     @property
     def blocks(self) -> int:
-        """Every layer in the file, those of draft heads too."""
-        count = self.integer("block_count", least=1)
+        """Every layer that the engine counts: those of draft heads too, looped ones as often as they run."""
+        count = self._stored_blocks * self._loops + (self.architecture in ROUTED)
         if count > MAX_LAYERS:
             raise self.wrong("block_count", count)
         return count
 
     @property
+    def _stored_blocks(self) -> int:
+        return self.integer("block_count", least=1)
+
+    @property
+    def _loops(self) -> int:
+        key = LOOPS.get(self.architecture)
+        return self.integer(key, 1, least=1) if key else 1
+
+    @property
     def layers(self) -> int:
-        """The layers of the main model: those that only predict further tokens have no place in its cache."""
-        draft = self.integer("nextn_predict_layers", 0)
+        """The layers of the main model, without those that only predict further tokens or route them."""
+        draft = int(self.architecture in ROUTED) or self.integer("nextn_predict_layers", 0)
         if draft >= self.blocks:
             raise self.wrong("nextn_predict_layers", draft)
         return self.blocks - draft
@@ -86,17 +100,19 @@ class Facts:
         return value
 
     def per_layer(self, key: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
-        """One whole number for each block: an array of exactly that length, or one number for all."""
+        """One whole number for each block: an array as long as the file's blocks, or one number for all."""
         value = self._find(key)
         if value is None and default is not None:
             return default
         if not isinstance(value, tuple):
             return (self.integer(key),) * self.blocks
-        if isinstance(value, Skipped) or len(value) != self.blocks:
+        stored = self._stored_blocks
+        if isinstance(value, Skipped) or len(value) != stored:
             raise unreadable(
-                self.path, f"{key} of {self.architecture} has {self.items(key)} values for {self.blocks} layers"
+                self.path, f"{key} of {self.architecture} has {self.items(key)} values for {stored} layers"
             )
-        return tuple(self._whole(key, item) for item in value)
+        found = tuple(self._whole(key, item) for item in value) * self._loops
+        return found + found[-1:] * (self.blocks - len(found))
 
     def switches(self, key: str) -> tuple[bool, ...] | None:
         """An array of yes and no, of any length up to the limit of layers; None where the key holds no array."""

@@ -2,7 +2,7 @@
 
 Read from src/llama-model.cpp (create_memory, load_hparams) and src/models/*.cpp of llama.cpp b11434. Adding a family
 is adding its name to a rule, or a rule of its own. What is not here is refused, never guessed: compressed caches of
-several ratios, looped layers, draft heads in files of their own, encoder-decoders and diffusion models.
+several ratios, draft heads in files of their own, encoder-decoders and diffusion models.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from llmops.models.gguf_families_attention import (
     encoder,
     exaone4,
     full_attention,
+    full_attention_and_router,
     gemma3n,
     gemma4,
     llama4,
@@ -31,11 +32,12 @@ FULL_ATTENTION = (
     "apertus", "arcee", "arctic", "baichuan", "bailingmoe", "bailingmoe2", "bitnet", "bloom", "chameleon",
     "chatglm", "codeshell", "cogvlm", "command-r", "dbrx", "deci", "deepseek", "deepseek2-ocr", "dots1",
     "ernie4_5", "ernie4_5-moe", "exaone", "falcon", "gemma", "glm4", "glm4moe", "gpt2", "gptneox", "granite",
-    "granitemoe", "grok", "grovemoe", "hunyuan-dense", "hunyuan-moe", "hunyuan_vl", "hy_v3", "internlm2",
-    "jais", "jais2", "llama", "maincoder", "minicpm", "minicpm3", "minimax-m2", "mistral3", "mpt", "nemotron", "olmo",
+    "granitemoe", "grok", "grovemoe", "hrm_text", "hunyuan-dense", "hunyuan-moe", "hunyuan_vl", "hy_v3", "internlm2",
+    "jais", "jais2", "llama", "llama-embed", "maincoder", "minicpm", "minicpm3", "minimax-m2", "mistral3", "mpt",
+    "nanbeige", "nemotron", "olmo",
     "olmoe", "openelm", "orion", "paddleocr", "pangu-embedded", "phi2", "phi3", "phimoe", "plamo", "plm", "qwen",
     "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "refact", "seed_oss",
-    "smollm3", "stablelm", "starcoder", "starcoder2", "xverse",
+    "smollm3", "stablelm", "starcoder", "starcoder2", "talkie", "xverse",
 )  # fmt: skip
 
 WINDOWED: dict[str, Rule] = {
@@ -108,10 +110,39 @@ ENCODERS = (
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(FULL_ATTENTION, full_attention),
+    "graniteswitch": full_attention_and_router,
     **WINDOWED,
     **LATENT,
     **STATE,
     **dict.fromkeys(ENCODERS, encoder),
+}
+
+
+UNKNOWN = "llmops does not guess: use a model of a known architecture (docs/reference/models.md)"
+_ASK_THE_ENGINE = (
+    "its cache keeps tokens in several ways that no rule here covers: the engine itself tells what it takes, without"
+    " loading the model (llama-fit-params -m FILE -c TOKENS -fitp on)"
+)
+_GUESSES = "it only guesses tokens for another model: size that one"
+_DIFFUSES = "it answers by diffusion, which llama-server does not serve: use a model that writes token by token"
+_TRANSLATES = "llama-server keeps no requests apart with an encoder and a decoder: use a model with a decoder only"
+_SPEAKS = "it makes sound, not text: use a model that writes text"
+# What to do about architectures that llama.cpp b11434 knows and no rule covers.
+REFUSED = {
+    "deepseek4": _ASK_THE_ENGINE,
+    "qwen4exp": _ASK_THE_ENGINE,
+    "dflash": _GUESSES,
+    "eagle3": _GUESSES,
+    "gemma4-assistant": _GUESSES,
+    "dream": _DIFFUSES,
+    "llada": _DIFFUSES,
+    "llada-moe": _DIFFUSES,
+    "rnd1": _DIFFUSES,
+    "t5": _TRANSLATES,
+    "t5encoder": _TRANSLATES,
+    "pockettts": _SPEAKS,
+    "qwen3tts": _SPEAKS,
+    "wavtokenizer-dec": _SPEAKS,
 }
 
 
@@ -122,7 +153,7 @@ def caches_of(facts: Facts) -> Caches:
         raise UnknownArchitecture(
             f"{facts.path}: how much memory a conversation takes is not known for architecture "
             f"{facts.architecture!r} ({_found(facts)})",
-            hint="llmops does not guess: use a model of a known architecture (docs/reference/models.md)",
+            hint=REFUSED.get(facts.architecture, UNKNOWN),
         )
     return rule(facts)
 

@@ -66,6 +66,13 @@ def full_attention(facts: Facts) -> Caches:
     return _layers(facts, (False,) * facts.layers, None)
 
 
+def full_attention_and_router(facts: Facts) -> Caches:
+    """The same, and one head in a layer after the last one (src/models/granite-switch.cpp)."""
+    heads = heads_of(facts)
+    router = AttentionLayer(1, heads.key, heads.value, layer=facts.layers)
+    return Caches((*full_attention(facts).attention, router))
+
+
 def windowed(
     facts: Facts,
     *,

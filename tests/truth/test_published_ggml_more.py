@@ -237,7 +237,6 @@ def test_caches_and_states(row: Row) -> None:
 
 # What the range of the compute buffer does not hold.
 OUTSIDE = {
-    "x39": "guesses are taken back: states of several tokens are computed side by side, which no plan asks for",
     "x78": "Vulkan of early 2025 left products with quantised keys to the processor and copied all scores back",
     "x81": "a build of 2024, with gate and up in one place: 6 % under the range",
     "x88": "the library without the server: logits of the whole batch",

@@ -93,7 +93,8 @@ def padding_bytes(model: ModelSpec, settings: GgmlSettings) -> int:
     """Bytes of values, all padding, in layers without key-value heads: only without flash attention."""
     if settings.flash_attention or model.state_layers or model.architecture in SHARES_CACHES:
         return 0
-    idle = model.layers - len({layer.layer for layer in model.attention_layers if layer.layer is not None})
+    caching = {layer.layer for layer in model.attention_layers if layer.layer is not None}
+    idle = len(set(range(model.layers)) - caching)
     if idle >= model.layers:
         return 0
     row = cache_bytes(_widest_values(model), settings.cache_type_v)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tests.truth.shapes import attention, hybrid, latent
+from tests.truth.shapes import attention, hybrid, latent, looped
 from tests.truth.shapes.shape import Shape
 from tests.truth.shapes.sizes import DEEPSEEK_V2_LITE, GEMMA_2_9B, GLM_5, QWEN_3_5_9B
 
@@ -91,4 +91,8 @@ PUBLISHED: dict[str, Callable[[], Shape]] = {
     "mamba-2.8b": hybrid.mamba,
     "codestral-mamba-7b": hybrid.mamba2,
     "rwkv6-1.6b": hybrid.rwkv6,
+    "nanbeige-4.2-3b": looped.nanbeige,
+    "hrm-text-1b": looped.hrm_text,
+    "granite-switch-8b": looped.granite_switch,
+    "talkie-13b": looped.talkie,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmops.core.errors import UnreadableInput
+from llmops.core.errors import UnknownArchitecture, UnreadableInput
 from llmops.models.gguf_facts import Facts
 from llmops.models.gguf_families import RULES, caches_of
 from llmops.models.gguf_file import Value
@@ -20,6 +20,51 @@ def windows(architecture: str, layers: int = 8, **keys: Value) -> list[int | Non
         **{f"{architecture}.attention.{key}": value for key, value in keys.items()},
     }
     return [layer.window_tokens for layer in caches_of(Facts("/m.gguf", metadata)).attention]
+
+
+def test_looped_layers_cache_as_often_as_they_run() -> None:
+    metadata: dict[str, Value] = {
+        "general.architecture": "nanbeige",
+        "nanbeige.block_count": 3,
+        "nanbeige.num_loops": 2,
+        "nanbeige.embedding_length": 512,
+        "nanbeige.attention.head_count": 8,
+        "nanbeige.attention.head_count_kv": (2, 4, 8),
+    }
+    facts = Facts("/m.gguf", metadata)
+    assert (facts.layers, facts.blocks) == (6, 6)
+    assert [layer.kv_heads for layer in caches_of(facts).attention] == [2, 4, 8, 2, 4, 8]
+
+
+def test_a_router_is_one_head_behind_the_last_layer() -> None:
+    metadata: dict[str, Value] = {
+        "general.architecture": "graniteswitch",
+        "graniteswitch.block_count": 3,
+        "graniteswitch.embedding_length": 512,
+        "graniteswitch.attention.head_count": 8,
+        "graniteswitch.attention.head_count_kv": (2, 2, 4),
+    }
+    facts = Facts("/m.gguf", metadata)
+    assert (facts.layers, facts.blocks) == (3, 4)
+    assert [(layer.layer, layer.kv_heads) for layer in caches_of(facts).attention] == [(0, 2), (1, 2), (2, 4), (3, 1)]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "hint"),
+    [
+        ("deepseek4", "llama-fit-params -m FILE"),
+        ("eagle3", "guesses tokens for another model"),
+        ("llada", "diffusion"),
+        ("t5", "an encoder and a decoder"),
+        ("qwen3tts", "sound"),
+        ("gptj", "llmops does not guess"),
+    ],
+)
+def test_a_refusal_says_what_to_do(architecture: str, hint: str) -> None:
+    with pytest.raises(UnknownArchitecture) as refusal:
+        windows(architecture)
+    assert hint in (refusal.value.hint or "")
+    assert "found: layers 8, heads 8, key-value heads 2" in refusal.value.message
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen3", "phi3", "mistral3", "granite", "command-r"])
@@ -146,4 +191,4 @@ def test_layers_with_a_window_may_have_their_own_head_lengths() -> None:
 
 
 def test_no_rule_is_registered_for_families_that_need_another_memory() -> None:
-    assert not {"deepseek4", "qwen4exp", "t5", "eagle3", "dflash", "llada", "hrm-text", "graniteswitch"} & set(RULES)
+    assert not {"deepseek4", "qwen4exp", "t5", "eagle3", "dflash", "llada", "hrm-text"} & set(RULES)
