@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from llmops.core.memory.ggml_cache import total_cache_bytes
 from llmops.core.memory.ggml_settings import GgmlSettings
@@ -24,6 +26,7 @@ from llmops.core.memory.ollama_runner import (
 from llmops.core.model import ModelSpec, TensorGroup
 from tests.truth.test_published_ggml_cache import documents, model_of
 
+HERE = Path(__file__).parent
 UNITS = {"B": 1, "MiB": 1024**2, "GiB": 1024**3}
 # Rows that print what its own engine allocated, not what was estimated.
 ALLOCATED = {"o19", "o23", "o24", "o26"}
@@ -135,3 +138,21 @@ def beside(row: Mapping[str, Any], model: ModelSpec, settings: GgmlSettings) -> 
     cards = row["n_gpu"] if placed else 0
     graph = whole if cards == 1 and placed == layers else part
     return cards * (graph + MINIMUM_MEMORY_BYTES + buffer)
+
+
+MORE = YAML(typ="safe").load(HERE / "figures_ggml_more.yaml")["ollama"]
+
+
+@pytest.mark.parametrize("row", MORE, ids=lambda row: row["id"])
+def test_figures_that_were_collected_later(row: Mapping[str, Any]) -> None:
+    """What is estimated, and what its own engine allocates of the cache."""
+    model = replace(model_of(row["model"]), architecture=row["architecture"])
+    settings = GgmlSettings(
+        1, row["context"], batch_tokens=512, ubatch_tokens=512, flash_attention=row["flash"], opens_cards=False
+    )
+    runs, (whole, part) = as_it_runs(model, settings, own_engine=True), estimated_graph_bytes(model, settings)
+    reported, mib = row["reported"], UNITS["MiB"]
+    assert total_cache_bytes(*runs) == estimated_cache_bytes(model, settings)
+    assert total_cache_bytes(*runs) / mib == pytest.approx(reported["kv_mib"], abs=row["rounded_mib"])
+    assert whole / mib == pytest.approx(reported.get("graph_mib", whole / mib), abs=row["rounded_mib"])
+    assert part / mib == pytest.approx(reported.get("graph_partial_mib", part / mib), abs=row["rounded_mib"])
