@@ -119,6 +119,7 @@ def unit(*, gpu: bool, user: str | None = None) -> dict[str, list[str]]:
         model_paths=("/home/ann/my model.gguf", "/srv/part-2.gguf"),
         gpu=gpu,
         user=user,
+        clients=(),
     )
     found: dict[str, list[str]] = {}
     for assignment in systemd.assignments(text):
