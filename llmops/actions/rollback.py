@@ -47,6 +47,7 @@ def rollback(
     RolledBack where the old state does not come up (the newer one is back then).
     """
     require_root(host, "take a change back")
+    _require_something(host)
     systemd.require_systemd(host)
     with checkpoint.locked(host):
         unfinished = checkpoint.recover(host)
@@ -58,6 +59,12 @@ def rollback(
         record = _record(host, chosen)
         engine, installation = _engine_of(host, engines, record)
         return _Return(host, record, engine, installation, progress).go(drain_seconds)
+
+
+def _require_something(host: Host) -> None:
+    """Raise UsageError on a machine that llmops never changed, with or without systemd."""
+    if not checkpoint.read_checkpoints(host) and checkpoint.read_content(host, checkpoint.JOURNAL_PATH) is None:
+        raise UsageError("there is nothing to take back", hint="see: llmops history")
 
 
 def _chosen(kept: tuple[Checkpoint, ...], to: int | None) -> tuple[Checkpoint, ...]:

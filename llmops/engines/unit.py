@@ -174,6 +174,10 @@ def units_on_disk(host: Host, words: str) -> Iterator[str]:
 
 
 def _without_alias(host: Host, path: PurePosixPath) -> str:
-    """The name of the unit that a file makes; a link to another unit only gives that one a second name."""
+    """The name of the unit that a file makes; a link to another unit only gives that one a second name.
+
+    A link to a template (llama@.service) is one of its instances.
+    """
     target = PurePosixPath(host.resolve(path))
-    return target.name if str(target.parent) in UNIT_DIRECTORIES else path.name
+    alias = str(target.parent) in UNIT_DIRECTORIES and not target.name.endswith("@.service")
+    return target.name if alias else path.name

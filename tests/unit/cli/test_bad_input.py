@@ -263,6 +263,10 @@ def test_rollback_without_root_is_10(run: Run, machine: Machine) -> None:
     assert_one_line(run("rollback"), 10, "only root may")
 
 
+def test_rollback_of_nothing_is_2_even_without_systemd(run: Run, machine: Machine) -> None:
+    assert_one_line(run("rollback"), 2, "there is nothing to take back", "llmops history")
+
+
 def test_apply_without_systemd_is_7(run: Run, machine: Machine, model: str) -> None:
     machine.installed = True
     machine.__post_init__()

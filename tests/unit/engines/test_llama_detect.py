@@ -38,16 +38,18 @@ def test_a_unit_with_a_second_name_is_one_and_one_that_is_linked_keeps_its_own()
             target = {
                 "/etc/systemd/system/llm.service": "/etc/systemd/system/chat.service",
                 "/etc/systemd/system/far.service": "/opt/units/elsewhere.service",
+                "/etc/systemd/system/multi-user.target.wants/many@7b.service": "/etc/systemd/system/many@.service",
             }
             return target.get(str(path), str(path))
 
     host = Linked()
     host.install(SERVER)
-    for name in ("chat", "far"):
+    for name in ("chat", "far", "many@7b"):
         host.unit(f"{name}.service", f"[Service]\nExecStart={SERVER} -m /m.gguf\n")
-    places = ("chat", "far", "llm", "multi-user.target.wants/chat")
+    wanted = "multi-user.target.wants"
+    places = ("chat", "far", "llm", "many@", f"{wanted}/chat", f"{wanted}/many@7b")
     host.named_in(*(f"/etc/systemd/system/{place}.service" for place in places))
-    assert [one.unit for one in detect(host)] == ["chat.service", "far.service"]
+    assert [one.unit for one in detect(host)] == ["chat.service", "far.service", "many@7b.service"]
 
 
 def test_a_unit_of_any_name_with_a_drop_in_is_asked_what_it_knows() -> None:
