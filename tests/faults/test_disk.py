@@ -9,7 +9,7 @@ from tests.faults.conftest import NewBench
 from tests.faults.subjects import INSTANT_SERVER, NEXT
 from tests.systemd.observe import STATE
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
 
 CONFIGURATION = "/etc/systemd"
 FILLER = "filler"

@@ -19,7 +19,7 @@ from tests.faults.conftest import NewBench
 from tests.faults.subjects import MATRIX, Engine, Subject
 from tests.faults.table import Row, table, write
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
 
 # Files of the recovery unit: until it is enabled nothing of the engine has been touched, and the boot knows nothing of
 # the change. They do nothing, and the next run takes them away.

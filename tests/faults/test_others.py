@@ -10,7 +10,7 @@ from tests.faults.subjects import FIRST, INSTANT, INSTANT_SERVER, UNIT, UNIT_PAT
 from tests.systemd.machine import SERVING_SECONDS, wait_for
 from tests.systemd.observe import DROP_IN
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
 
 ROLLED_BACK, ROLLBACK_FAILED, LOCKED = 5, 6, 8
 REFUSING = "/usr/local/bin/systemctl"

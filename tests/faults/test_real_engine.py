@@ -9,7 +9,7 @@ import pytest
 from tests.faults.conftest import NewBench
 from tests.faults.subjects import IN_PHASES, Subject
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
 
 RECOVERY_UNIT = "/etc/systemd/system/llmops-recover.service"
 ENABLE = "run systemctl enable llmops-recover.service"

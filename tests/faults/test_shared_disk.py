@@ -9,7 +9,7 @@ from tests.faults.conftest import SHARED, NewBench
 from tests.faults.subjects import INSTANT_SERVER, NEXT
 from tests.systemd.observe import STATE
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
 
 ROLLED_BACK, ROLLBACK_FAILED = 5, 6
 PAGE_BYTES = 4096

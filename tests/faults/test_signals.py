@@ -9,7 +9,7 @@ import pytest
 from tests.faults.conftest import NewBench
 from tests.faults.subjects import FIRST
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 

@@ -12,7 +12,7 @@ from tests.systemd.haproxy import install_haproxy
 from tests.systemd.machine import SERVING_SECONDS, Machine, wait_for
 from tests.systemd.observe import configuration
 
-pytestmark = [pytest.mark.systemd, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.systemd, pytest.mark.timeout(1800)]
 
 Served = Callable[..., Machine]
 UNIT = "llmops-front.service"

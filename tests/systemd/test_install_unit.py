@@ -10,7 +10,7 @@ import pytest
 from tests.systemd.machine import ENGINE_DIRECTORY, PROGRAM, Machine
 from tests.systemd.observe import UNIT, configuration, slots
 
-pytestmark = [pytest.mark.systemd, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.systemd, pytest.mark.timeout(1800)]
 
 NewMachine = Callable[..., Machine]
 OURS = (f"/etc/systemd/system/{UNIT}", "/etc/systemd/system/llmops-recover.service")

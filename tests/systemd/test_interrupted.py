@@ -9,7 +9,7 @@ import pytest
 from tests.systemd.machine import Machine
 from tests.systemd.observe import JOURNAL, UNIT, configuration, slots
 
-pytestmark = [pytest.mark.systemd, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.systemd, pytest.mark.timeout(1800)]
 
 Served = Callable[..., Machine]
 APPLY = ("llmops", "tune", "--apply", "--users", "5", "--slots", "2", "--output", "json")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.systemd.machine import Machine
 
-pytestmark = [pytest.mark.systemd, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.systemd, pytest.mark.timeout(1800)]
 
 SETTINGS = (
     "",

@@ -14,7 +14,7 @@ from llmops.render import render
 from llmops.systemd.syntax import literal
 from tests.systemd.machine import Machine
 
-pytestmark = [pytest.mark.systemd, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.systemd, pytest.mark.timeout(1800)]
 
 SHOW = "/usr/local/bin/show-words"
 SHOW_TEXT = "#!/usr/bin/python3\nimport json,os,sys\nprint(json.dumps([sys.argv[1:], dict(os.environ)]))\n"
