@@ -13,7 +13,7 @@ OWN_CODE = sorted(path for folder in ("llmops", "tools") for path in (REPOSITORY
 
 
 @pytest.mark.parametrize("words", [("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",)], ids=" ".join)
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_checker_has_nothing_to_say(words: tuple[str, ...]) -> None:
     result = subprocess.run([sys.executable, "-m", *words], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
