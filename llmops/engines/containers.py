@@ -13,6 +13,7 @@ from llmops.host import Host, ProcessInfo
 # Control groups of containers: docker-<id>.scope or /docker/<id>, libpod-<id>.scope, kubepods, cri-containerd-<id>.
 _MACHINE = re.compile(
     r"machine\.slice/[^/\s]+|lxc\.payload[^/\s]*|/lxc/[^/\s]+|systemd-nspawn@[^/\s]+|machine-[^/\s]+\.scope"
+    r"|[^/\s]+/payload(?=[/\s]|$)"  # systemd-nspawn --keep-unit, in whatever group it was started
 )
 _GROUPS = (
     ("podman", re.compile(r"libpod-(?:conmon-)?([0-9a-f]{12,64})")),

@@ -149,13 +149,14 @@ def test_a_container_is_told_by_its_control_group_where_the_manager_cannot_be_as
     assert "d" * 12 in found.detail
 
 
-def test_system_containers_are_other_machines() -> None:
+@pytest.mark.parametrize("machine", ["machine.slice/machine-other.scope", "system.slice/mine.service", "plain"])
+def test_system_containers_are_other_machines(machine: str) -> None:
     host = LookedAt()
     host.install(SERVER)
-    group = "/machine.slice/machine-other.scope/payload/system.slice/llama-server.service"
+    group = f"/{machine}/payload/system.slice/llama-server.service"
     host.running = (process(9, SERVER, "-m", "/m.gguf", group=group),)
     assert detect(host) == detect(LookedAt(files=dict(host.files), commands=host.commands))
-    host.files["/proc/self/cgroup"] = "1:name=systemd:/machine.slice/machine-other.scope/user.slice\n"
+    host.files["/proc/self/cgroup"] = f"1:name=systemd:/{machine}/payload/user.slice\n"
     assert [found.managed_by for found in detect(host)] == ["process"]
 
 
