@@ -1,8 +1,9 @@
 """Which layers of a model keep keys and values or a state: one rule for each general.architecture.
 
-Read from src/llama-model.cpp (create_memory, load_hparams) and src/models/*.cpp of llama.cpp b11434. Adding a family
-is adding its name to a rule, or a rule of its own. What is not here is refused, never guessed: compressed caches of
-several ratios, draft heads in files of their own, encoder-decoders and diffusion models.
+Read from src/llama-model.cpp (create_memory, load_hparams) and src/models/*.cpp of llama.cpp b11434 (k2-horizon and
+gemma-embedding2: b11549). Adding a family is adding its name to a rule, or a rule of its own. What is not here is
+refused, never guessed: compressed caches of several ratios, draft heads in files of their own, encoder-decoders and
+diffusion models.
 """
 
 from __future__ import annotations
@@ -29,15 +30,14 @@ from llmops.models.gguf_families_attention import (
 
 # Architectures whose memory is one plain cache: the default branch of create_memory, no window set, no MLA.
 FULL_ATTENTION = (
-    "apertus", "arcee", "arctic", "baichuan", "bailingmoe", "bailingmoe2", "bitnet", "bloom", "chameleon",
-    "chatglm", "codeshell", "cogvlm", "command-r", "dbrx", "deci", "deepseek", "deepseek2-ocr", "dots1",
-    "ernie4_5", "ernie4_5-moe", "exaone", "falcon", "gemma", "glm4", "glm4moe", "gpt2", "gptneox", "granite",
-    "granitemoe", "grok", "grovemoe", "hrm_text", "hunyuan-dense", "hunyuan-moe", "hunyuan_vl", "hy_v3", "internlm2",
-    "jais", "jais2", "llama", "llama-embed", "maincoder", "minicpm", "minicpm3", "minimax-m2", "mistral3", "mpt",
-    "nanbeige", "nemotron", "olmo",
-    "olmoe", "openelm", "orion", "paddleocr", "pangu-embedded", "phi2", "phi3", "phimoe", "plamo", "plm", "qwen",
-    "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "refact", "seed_oss",
-    "smollm3", "stablelm", "starcoder", "starcoder2", "talkie", "xverse",
+    "apertus", "arcee", "arctic", "baichuan", "bailingmoe", "bailingmoe2", "bitnet", "bloom", "chameleon", "chatglm",
+    "codeshell", "cogvlm", "command-r", "dbrx", "deci", "deepseek", "deepseek2-ocr", "dots1", "ernie4_5",
+    "ernie4_5-moe", "exaone", "falcon", "gemma", "glm4", "glm4moe", "gpt2", "gptneox", "granite", "granitemoe",
+    "grok", "grovemoe", "hrm_text", "hunyuan-dense", "hunyuan-moe", "hunyuan_vl", "hy_v3", "internlm2", "jais",
+    "jais2", "k2-horizon", "llama", "llama-embed", "maincoder", "minicpm", "minicpm3", "minimax-m2", "mistral3",
+    "mpt", "nanbeige", "nemotron", "olmo", "olmoe", "openelm", "orion", "paddleocr", "pangu-embedded", "phi2", "phi3",
+    "phimoe", "plamo", "plm", "qwen", "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe",
+    "refact", "seed_oss", "smollm3", "stablelm", "starcoder", "starcoder2", "talkie", "xverse",
 )  # fmt: skip
 
 WINDOWED: dict[str, Rule] = {
@@ -104,8 +104,8 @@ STATE: dict[str, Rule] = {
 
 # Architectures without a memory in create_memory that turn texts into vectors.
 ENCODERS = (
-    "bert", "eurobert", "gemma-embedding", "jina-bert-v2", "jina-bert-v3", "modern-bert", "neo-bert", "nomic-bert",
-    "nomic-bert-moe",
+    "bert", "eurobert", "gemma-embedding", "gemma-embedding2", "jina-bert-v2", "jina-bert-v3", "modern-bert",
+    "neo-bert", "nomic-bert", "nomic-bert-moe",
 )  # fmt: skip
 
 RULES: dict[str, Rule] = {
