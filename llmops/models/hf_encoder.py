@@ -15,8 +15,10 @@ _VIDEO_TOKENS = 32 * 78
 _TILES = 5
 # Processors that cut into 16 tiles at most, the whole picture beside them (Llama 4, Idefics 3).
 _SIXTEEN_TILES = 17
-# Whisper's encoder has 1,500 positions for 30 seconds, and four of them become one token (voxtral.py, ultravox.py).
-_POSITIONS_OF_SOUND, _SOUND_RATIO = 1_500, 4
+# Positions of Whisper's encoder that become one token (voxtral.py); another number of them is in the file.
+_SOUND_RATIO = 4
+# Positions of 500 seconds, the longest sound of Granite Speech (granite_speech.py: get_max_audio_len).
+_CONFORMER_POSITIONS = 25_000
 # MiniCPM-V 4.6 and later join so many patches (minicpmv4_6.py: downsample_mode).
 _MODES = ("4", "16")
 _LEAST_SHARE = 1 / 64
@@ -41,7 +43,7 @@ def encoder_shape(whole: ConfigFacts, processor: ConfigFacts | None = None) -> E
     """
     part = whole.part("vision_config")
     if part is None:
-        sound = whole.part("audio_config")
+        sound = whole.part("audio_config") or whole.part("encoder_config")
         return None if sound is None else _listener(whole, sound)
     kind = str(part.values.get("model_type") or whole.values.get("model_type") or "")
     width = _integer(part, "embed_dim") or _integer(part, "hidden_size") or _integer(part, "vt_hidden_size")
@@ -50,9 +52,11 @@ def encoder_shape(whole: ConfigFacts, processor: ConfigFacts | None = None) -> E
         return None
     frames = _integer(part, "temporal_patch_size") or 1
     deep = part.values.get("deepstack_visual_indexes")
+    # A projector that is wider than the encoder (cohere2_vision.py), for the patches that it joins.
+    projector = _integer(whole, "alignment_intermediate_size") // item.patches_per_token
     return EncoderShape(
         width,
-        _inner_width(part, kind, width),
+        max(_inner_width(part, kind, width), projector),
         *item,
         kind=kind,
         patch_length=_COLORS * frames * _integer(part, "patch_size") ** 2,
@@ -70,14 +74,16 @@ def _inner_width(part: ConfigFacts, kind: str, width: int) -> int:
 
 
 def _listener(whole: ConfigFacts, part: ConfigFacts) -> EncoderShape | None:
-    """An encoder like Whisper's; None for another one."""
-    width = _integer(part, "d_model") or _integer(part, "hidden_size")
-    inner = _integer(part, "encoder_ffn_dim") or _integer(part, "intermediate_size")
-    positions = _integer(part, "max_source_positions")
+    """An encoder like Whisper's or a conformer; None for another one."""
+    width = _integer(part, "d_model") or _integer(part, "hidden_size") or _integer(part, "hidden_dim")
+    times = _integer(part, "feedforward_mult")
+    inner = _integer(part, "encoder_ffn_dim") or _integer(part, "intermediate_size") or width * times
+    positions = _integer(part, "max_source_positions") or (_CONFORMER_POSITIONS if times else 0)
     if not (width and inner and positions):
         return None
-    ratio = _integer(whole, "stack_factor") or _SOUND_RATIO
-    return EncoderShape(width, inner, ratio, max(positions // ratio, 1), kind=str(part.values.get("model_type") or ""))
+    ratio = _integer(whole, "stack_factor") or _integer(whole, "downsample_rate") or _SOUND_RATIO
+    kind = str(part.values.get("model_type") or "")
+    return EncoderShape(width, inner, ratio, max(-(-positions // ratio), 1), kind=kind)
 
 
 def _largest_item(whole: ConfigFacts, part: ConfigFacts, processor: ConfigFacts | None) -> _Item | None:

@@ -120,6 +120,14 @@ def shape(**keys: Any) -> EncoderShape | None:
             EncoderShape(1_152, 4_304, 4, 320, patch_length=768),
         ),
         (
+            {
+                "downsample_factor": 2,
+                "alignment_intermediate_size": 36_864,
+                "vision_config": {**SIGLIP, "image_size": 512, "patch_size": 16},
+            },
+            EncoderShape(1_152, 9_216, 4, 1_280, patch_length=768),
+        ),
+        (
             {"downsample_mode": "16x", "vision_config": {**SIGLIP, "image_size": 448, "patch_size": 14}},
             EncoderShape(1_152, 4_304, 16, 320, patch_length=588),
         ),
@@ -158,7 +166,11 @@ def shape(**keys: Any) -> EncoderShape | None:
                 "stack_factor": 8,
                 "audio_config": {"d_model": 1_280, "encoder_ffn_dim": 5_120, "max_source_positions": 1_500},
             },
-            EncoderShape(1_280, 5_120, 8, 187),
+            EncoderShape(1_280, 5_120, 8, 188),
+        ),
+        (
+            {"downsample_rate": 5, "encoder_config": {"hidden_dim": 1_024, "feedforward_mult": 4}},
+            EncoderShape(1_024, 4_096, 5, 5_000),
         ),
     ],
 )

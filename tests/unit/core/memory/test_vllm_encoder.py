@@ -47,6 +47,19 @@ def test_the_largest_picture_takes_what_was_counted_in_the_module_itself() -> No
     assert kept == 16_384 * 2 * seeing(QWEN3).embedding_length
 
 
+@pytest.mark.parametrize(
+    ("shape", "counted_bytes"),
+    [
+        (EncoderShape(1_152, 4_304, 9, 1_377, kind="smolvlm_vision", patch_length=588), 27_609),
+        (EncoderShape(1_024, 4_096, 1, 2_880, kind="clip_vision_model", patch_length=588), 33_942),
+    ],
+)
+def test_small_encoders_take_what_was_counted_in_their_modules(shape: EncoderShape, counted_bytes: int) -> None:
+    low, high, kept = span(shape, requests=1)
+    patches = kept // 2 // seeing(shape).embedding_length * shape.patches_per_token
+    assert low < patches * counted_bytes < high
+
+
 def test_a_tensor_parallel_group_divides_all_but_the_stream() -> None:
     alone, two = span(QWEN3)[0], span(QWEN3, tensor_parallel=2)[0]
     assert 0.5 * alone < two < 0.8 * alone
