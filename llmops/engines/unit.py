@@ -11,7 +11,7 @@ from llmops import systemd
 from llmops.core.errors import NoPermission
 from llmops.host import Host, ProcessInfo
 from llmops.systemd import Command, UnitFile
-from llmops.systemd.syntax import resolve_specifiers, variables_in
+from llmops.systemd.syntax import literal, resolve_specifiers, variables_in
 
 DROP_IN_NAME = "zz-llmops.conf"
 UNIT_DIRECTORIES = (
@@ -27,6 +27,8 @@ _RESOLVED_SPECIFIERS = frozenset("%nNpitSCLETVhu")
 _SPECIFIER = re.compile(r"%(.)")
 # Variables that systemd gives to a service by itself (systemd.exec(5)): no file says what they hold.
 _GIVEN_VARIABLE = re.compile(r"PATH|HOME|USER|LOGNAME|SHELL|MAINPID|INVOCATION_ID|[A-Z]+_DIRECTORY")
+# The others (`@`, `:`) only say how the line itself is read.
+_KEPT_PREFIXES = frozenset("-+!|")
 _WILDCARDS = re.compile(r"[*?\[]")
 
 
@@ -80,6 +82,16 @@ def exec_command(host: Host, unit: str, files: Sequence[UnitFile]) -> Command | 
         return systemd.command(said[-1][1], unit, dict(environment(host, unit, files))) if said else None
     except ValueError:  # a quote that is not closed: systemd refuses it too
         return None
+
+
+def literals(words: Sequence[str]) -> tuple[str, ...]:
+    """Words as a unit file would have them; systemd looks for no variables in the first, the program."""
+    return (*(word.replace("%", "%%") for word in words[:1]), *map(literal, words[1:]))
+
+
+def kept_prefix(command: Command | None) -> str:
+    """What has to stand before the program in a drop-in too: what decides about privileges and the exit code."""
+    return "".join(mark for mark in command.prefix if mark in _KEPT_PREFIXES) if command else ""
 
 
 def closed_file(files: Sequence[UnitFile]) -> str | None:

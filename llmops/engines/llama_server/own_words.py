@@ -11,10 +11,7 @@ from llmops.engines.found import InForce, Installation
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.arguments import Argument, find, program_length
 from llmops.systemd import Command
-from llmops.systemd.syntax import literal
 
-# What decides about privileges and about the exit code; the others only say how the line itself is read.
-_KEPT_PREFIXES = frozenset("-+!|")
 # They are written anew with the value that holds, so it must be known.
 _WRITTEN_ANEW = (options.MODEL, options.HOST, options.PORT)
 
@@ -39,10 +36,10 @@ def own_words(installation: Installation, in_force: InForce | None) -> OwnWords:
     if installation.unit is None or in_force is None:
         running = (in_force.arguments or ()) if in_force is not None and installation.managed_by == "process" else ()
         after = running[program_length(running) or len(running) :]
-        return _divided(Command("", (*installation.command, *after), _literals((*installation.command, *after))))
+        return _divided(Command("", (*installation.command, *after), units.literals((*installation.command, *after))))
     command = in_force.user_command
     if command is None and in_force.user_arguments is not None:
-        command = Command("", in_force.user_arguments, _literals(in_force.user_arguments))
+        command = Command("", in_force.user_arguments, units.literals(in_force.user_arguments))
     if command is None:
         units.require_open(installation.unit, dict(in_force.unseen).get("unit"))
     if command is None or not program_length(command.words) or not program_length(command.written):
@@ -67,11 +64,6 @@ def require_known(installation: Installation, in_force: InForce | None, argument
             )
 
 
-def _literals(words: Sequence[str]) -> tuple[str, ...]:
-    """Words as a unit file would have them; systemd looks for no variables in the first, the program."""
-    return (*(word.replace("%", "%%") for word in words[:1]), *map(literal, words[1:]))
-
-
 def _divided(command: Command) -> OwnWords:
     length, written_length = program_length(command.words) or 1, program_length(command.written) or 1
     return OwnWords(
@@ -79,5 +71,5 @@ def _divided(command: Command) -> OwnWords:
         command.words[length:],
         command.written[:written_length],
         command.written[written_length:],
-        "".join(mark for mark in command.prefix if mark in _KEPT_PREFIXES),
+        units.kept_prefix(command),
     )

@@ -9,19 +9,6 @@ from llmops.engines.vllm.words import Argument, program_length, read_words
 from llmops.systemd import Command, split_words
 from llmops.systemd.syntax import is_variable, literal
 
-# What decides about privileges and about the exit code; the others only say how the line itself is read.
-_KEPT_PREFIXES = frozenset("-+!|")
-
-
-def literals(words: Sequence[str]) -> tuple[str, ...]:
-    """Words as a unit file would have them; systemd looks for no variables in the first, the program."""
-    return (*(word.replace("%", "%%") for word in words[:1]), *map(literal, words[1:]))
-
-
-def kept_prefix(command: Command | None) -> str:
-    """What has to stand before the program in a drop-in too."""
-    return "".join(mark for mark in command.prefix if mark in _KEPT_PREFIXES) if command else ""
-
 
 def written_words(
     command: Command,
@@ -45,7 +32,7 @@ def written_words(
             f"the words that start vllm hide in a variable: {' '.join(command.written)}",
             hint="write `vllm serve MODEL` itself into ExecStart= of the unit, then run this again",
         )
-    told = (first,) if together and first is not None else literals(("", *model))[1:]
+    told = (first,) if together and first is not None else tuple(map(literal, model))
     _require_visible(command, rest, unsaid)
     kept = [
         one

@@ -12,9 +12,9 @@ from llmops.core.plan import Plan
 from llmops.core.version import Since, Timeline, Version
 from llmops.engines.base import Setting
 from llmops.engines.found import InForce, Installation
-from llmops.engines.unit import require_open
+from llmops.engines.unit import kept_prefix, literals, require_open
 from llmops.engines.vllm.arguments import arguments
-from llmops.engines.vllm.as_written import kept_prefix, literals, written_words
+from llmops.engines.vllm.as_written import written_words
 from llmops.engines.vllm.own_words import require_kept_words, require_told_model, require_undoable
 from llmops.engines.vllm.words import (
     MODULE,
