@@ -90,7 +90,7 @@ FIXED = (
         _K.INTEGER,
         "Fix the layers on cards; the first ones stay with the processor (llama-server -ngl).",
         "N",
-        minimum=1,
+        minimum=0,
         maximum=_MOST_TOKENS,
     ),
     OptionSpec(

@@ -55,6 +55,8 @@ CHECKPOINTS = Option(
 )
 SWA_FULL = Option("swa_full", ("--swa-full",), ("LLAMA_ARG_SWA_FULL",))
 REPACK = Option("repack", ("--repack",), ("LLAMA_ARG_REPACK", "LLAMA_ARG_NO_REPACK"), ("--no-repack", "-nr"))
+# Which cards are opened is the person's choice; a plan without cards opens none.
+DEVICES, NO_DEVICE = ("--device", "-dev"), "none"
 FIT = Option("fit", ("--fit", "-fit"), ("LLAMA_ARG_FIT",))
 METRICS = Option("metrics", ("--metrics",), ("LLAMA_ARG_ENDPOINT_METRICS",))
 # One setting, written `--load-mode MODE` since build 10105 and with the other words before; the removed words must go

@@ -108,10 +108,12 @@ def compose(plan: Plan, installation: Installation, *, memory_locked: bool = Fal
 def _add_placement(draft: Draft, plan: Plan) -> None:
     """Layers on cards; a build that has, or may have, cards would take all that fit unless it is told not to."""
     layers = plan.gpu_layers
-    if layers is None and draft.installation.accelerators != ():
-        layers = 0
-    if layers is None:
+    if layers is None and draft.installation.accelerators == ():
         return
+    if layers is None:
+        # With no layer on them, cards would still be opened and compute large batches (--op-offload).
+        layers = 0
+        draft.prefer(options.DEVICES, options.NO_DEVICE)
     draft.require(options.GPU_LAYERS, str(layers))
     if plan.cpu_expert_layers:
         draft.require(options.CPU_EXPERT_LAYERS, str(plan.cpu_expert_layers))

@@ -82,6 +82,17 @@ def test_a_person_divides_the_model(run: Run, cards: WithCards, model: str) -> N
     assert any("stay in main memory as asked for" in line for line in data["warnings"])
 
 
+def test_no_layer_on_cards_still_takes_of_them(run: Run, cards: WithCards, model: str) -> None:
+    words = ("size", *VERSION, "--model", model, "--slots", "1", "--context", "4096", "--gpu-layers", "0")
+    ran = run(*words, "--output", "json")
+    host, first, second = ran.envelope["data"]["budget"]
+    assert first["weights_bytes"] == first["cache_bytes"] == second["compute_bytes"] == 0
+    assert first["compute_bytes"] > 0
+    assert second["runtime_bytes"] > 0
+    assert host["cache_bytes"] > 0
+    assert "--gpu-layers 0" in " ".join(ran.envelope["data"]["plan"]["arguments"])
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -36,6 +36,7 @@ NEW_HELP = """----- common params -----
 -ctv,  --cache-type-v TYPE              type of values
 -lm,   --load-mode MODE                 how to read the file
                                         - auto: as the device likes it
+-dev,  --device <dev1,dev2,..>          devices to use
 --list-devices                          devices
 -ngl,  --gpu-layers, --n-gpu-layers N   layers on cards
 -cmoe, --cpu-moe                        all experts in main memory

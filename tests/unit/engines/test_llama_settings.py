@@ -82,7 +82,9 @@ def test_a_plan_takes_the_place_of_a_person_s_own_division() -> None:
 
 def test_layers_are_placed_and_nothing_may_move_them() -> None:
     assert "--gpu-layers 37 --fit off" in words(a_plan(gpu_layers=37), accelerators=("CUDA0: a card",))
-    assert "--gpu-layers 0" in words(a_plan(gpu_layers=None), accelerators=("CUDA0: a card",))
+    for accelerators in (("CUDA0: a card",), None):
+        assert "--device none --gpu-layers 0 --fit off" in words(a_plan(gpu_layers=None), accelerators=accelerators)
+    assert "--device" not in words(a_plan(gpu_layers=0), accelerators=("CUDA0: a card",))
     assert "--gpu-layers" not in words(a_plan(gpu_layers=None), accelerators=())
 
 
