@@ -22,6 +22,9 @@ _CONFORMER_POSITIONS = 25_000
 # MiniCPM-V 4.6 and later join so many patches (minicpmv4_6.py: downsample_mode).
 _MODES = ("4", "16")
 _LEAST_SHARE = 1 / 64
+# Gemma 3n's MobileNet V5 (timm, mobilenetv5.py): a picture of 768 pixels a side is 256 tokens (gemma3n_mm.py), and
+# widest where 192 by 192 positions have 768 channels.
+_MOBILENET, _MOBILENET_WIDTH, _MOBILENET_POSITIONS, _MOBILENET_TOKENS = "mobilenetv5_300m_enc", 768, 192**2, 256
 _INNER_RATIO = 4
 _COLORS = 3
 _MOST = 1 << 20
@@ -46,6 +49,9 @@ def encoder_shape(whole: ConfigFacts, processor: ConfigFacts | None = None) -> E
         sound = whole.part("audio_config") or whole.part("encoder_config")
         return None if sound is None else _listener(whole, sound)
     kind = str(part.values.get("model_type") or whole.values.get("model_type") or "")
+    if part.values.get("architecture") == _MOBILENET:
+        joined = _MOBILENET_POSITIONS // _MOBILENET_TOKENS
+        return EncoderShape(_MOBILENET_WIDTH, _MOBILENET_WIDTH, joined, _MOBILENET_TOKENS, kind=kind)
     width = _integer(part, "embed_dim") or _integer(part, "hidden_size") or _integer(part, "vt_hidden_size")
     item = _largest_item(whole, part, processor)
     if not width or item is None:

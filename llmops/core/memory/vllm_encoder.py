@@ -48,6 +48,8 @@ TOWERS: Mapping[str, Tower] = {
     "llama4_vision_model": Tower(4, 12, (2, 2)),
     "moonvit": Tower(4, 20, (2, 2)),
     "gemma4_vision": Tower(4, 8, (3, 4)),
+    # No attention: 180 MiB for a picture, and what cuDNN's convolutions keep beside it, on every card.
+    "gemma3n_vision": Tower(3, 0, (0, 0), rotates=False),
 }
 # Rows that some attention kernels add: queries, keys and values laid out anew. One card with a flash kernel took them.
 PLAIN_ATTENTION_ROWS = 3

@@ -128,6 +128,16 @@ def shape(**keys: Any) -> EncoderShape | None:
             EncoderShape(1_152, 9_216, 4, 1_280, patch_length=768),
         ),
         (
+            {
+                "vision_config": {
+                    "model_type": "gemma3n_vision",
+                    "architecture": "mobilenetv5_300m_enc",
+                    "hidden_size": 2_048,
+                }
+            },
+            EncoderShape(768, 768, 144, 256, kind="gemma3n_vision"),
+        ),
+        (
             {"downsample_mode": "16x", "vision_config": {**SIGLIP, "image_size": 448, "patch_size": 14}},
             EncoderShape(1_152, 4_304, 16, 320, patch_length=588),
         ),

@@ -52,6 +52,7 @@ def test_the_largest_picture_takes_what_was_counted_in_the_module_itself() -> No
     [
         (EncoderShape(1_152, 4_304, 9, 1_377, kind="smolvlm_vision", patch_length=588), 27_609),
         (EncoderShape(1_024, 4_096, 1, 2_880, kind="clip_vision_model", patch_length=588), 33_942),
+        (EncoderShape(768, 768, 144, 256, kind="gemma3n_vision"), 188_817_408 // 192**2),
     ],
 )
 def test_small_encoders_take_what_was_counted_in_their_modules(shape: EncoderShape, counted_bytes: int) -> None:
