@@ -145,6 +145,8 @@ def test_data_has_its_documented_shape(
     validate(envelope, "envelope")
     validate(envelope["data"], definition)
     assert (result.exit_code, envelope["exit_code"], envelope["command"]) == (exit_code, exit_code, words[0])
+    page = (REFERENCE / "json.md").read_text()
+    assert [key for key in envelope["data"] if f"`{key}`" not in page and f"`{key}[]`" not in page] == []
 
 
 @pytest.mark.parametrize(
