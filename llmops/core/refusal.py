@@ -9,6 +9,7 @@ from dataclasses import replace
 from llmops.core.errors import DoesNotFit
 from llmops.core.fitting import longest_fitting_context, most_fitting_slots, short_by_bytes
 from llmops.core.memory.budget import MemoryBudget
+from llmops.core.memory.ggml_runtime import device_context_range
 from llmops.core.plan import Shape
 from llmops.core.problem import Problem, Split
 from llmops.core.units import GIB, MIB, format_bytes
@@ -219,10 +220,16 @@ def _to_be_found(budget: MemoryBudget, size: float) -> str:
         return (
             f"free {_rounded_up(size)} on {budget.device}"
             if freeable
-            else f"{_rounded_up(size)} more on {budget.device}"
+            else f"{_rounded_up(size + _taken_by_a_larger_card(budget, size))} more on {budget.device}"
         )
     more = f"add {_rounded_up(size / (1 - _RESERVED_OF_ADDED))}"
     return f"free {_rounded_up(size)} (or {more}) on host" if freeable else f"{more} on host"
+
+
+def _taken_by_a_larger_card(budget: MemoryBudget, size: float) -> int:
+    """What the driver of a card with that much more may take beyond what it takes of this one."""
+    now, then = (device_context_range(int(total))[2] for total in (budget.total_bytes, budget.total_bytes + size))
+    return then - now
 
 
 def _rounded_up(size: float) -> str:
