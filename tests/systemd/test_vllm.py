@@ -44,6 +44,14 @@ LIBRARY = Path(f"/lib/{platform.machine()}-linux-gnu/libnuma.so.1")
 READY_SECONDS = 600.0
 # Transformers has this class, which vLLM cannot wrap: it is known when the server starts, not before.
 UNSERVABLE, INCOMPATIBLE = "unservable", {"architectures": ["GPTNeoForCausalLM"]}
+# What is refused, and with which exit code, before anything is changed.
+REFUSED = {
+    "/srv/models/absent": 2,
+    "Nobody/Not-In-The-Cache": 2,
+    f"{MODEL_DIRECTORY}/without-config": 9,
+    f"{MODEL_DIRECTORY}/cut-off": 9,
+    f"{MODEL_DIRECTORY}/of-another-make": 7,
+}
 CLOSED_MODEL = f"/home/me/models/{full_attention().name}"
 CONFIG_FILE = "/etc/vllm/server.yaml"
 OWN_CONFIG = "max-model-len: 1024\nmax-num-seqs: 64\nkv-cache-memory-bytes: 6M\nuvicorn-log-level: warning\n"
@@ -109,6 +117,7 @@ def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     models = write_model(full_attention(), directory / "models").parent
     # llmops goes by the type of a model, vLLM by the name of its class as well: it cannot serve this one.
     write_model(replace(full_attention(), name=UNSERVABLE, config=full_attention().config | INCOMPATIBLE), models)
+    write_damaged_models(models)
     layer = directory / "layer"
     library = layer / f"usr{LIBRARY}"
     library.parent.mkdir(parents=True)
@@ -131,6 +140,16 @@ def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     made.close()
 
 
+def write_damaged_models(models: Path) -> None:
+    """What no server could serve, in ways that can be seen before one is started."""
+    nobodys = {"architectures": ["NobodysForCausalLM"]}
+    for name, config in (("without-config", {}), ("cut-off", {}), ("of-another-make", nobodys)):
+        write_model(replace(full_attention(), name=name, config=full_attention().config | config), models)
+    (models / "without-config/config.json").unlink()
+    weights = models / "cut-off/model.safetensors"
+    os.truncate(weights, weights.stat().st_size - 4096)
+
+
 def make_own_environment(place: Path, python: Path) -> None:
     """An environment in which `vllm serve` works: this build's package has another name than its script asks for."""
     base, packages = python.resolve(), next((python.parent.parent / "lib").glob("python3*/site-packages"))
@@ -140,6 +159,8 @@ def make_own_environment(place: Path, python: Path) -> None:
     (named / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: vllm\nVersion: {installed_version(python)}+cpu\n", encoding="utf-8"
     )
+    for name in ("vllm", "transformers"):  # whose sources tell what they serve
+        (own / name).symlink_to(packages / name)
     (own / "packages.pth").write_text(f"{packages}\n", encoding="utf-8")
     (place / "bin").mkdir()
     (place / "pyvenv.cfg").write_text(f"home = {base.parent}\n", encoding="utf-8")
@@ -152,6 +173,11 @@ def make_own_environment(place: Path, python: Path) -> None:
 
 def serves(machine: Machine) -> bool:
     script = f"import urllib.request as u; u.urlopen('http://127.0.0.1:{PORT}/health',timeout=5)"
+    return machine.run("python3", "-c", script).exit_code == 0
+
+
+def listens(machine: Machine) -> bool:
+    script = f"import socket; socket.create_connection(('127.0.0.1', {PORT}), 5)"
     return machine.run("python3", "-c", script).exit_code == 0
 
 
@@ -187,6 +213,16 @@ def test_a_unit_is_installed_verified_survives_a_killed_worker_and_goes_again(ma
     refused = machine.llmops("tune", "--apply", *WANTED)
     assert refused.exit_code == 7, refused
     assert configuration(machine) == before
+
+    # A port that somebody else has is told before anything is changed.
+    squatter = ("systemd-run", "--unit=squatter", "python3", "-m", "http.server", "--bind", "127.0.0.1", str(PORT))
+    assert machine.run(*squatter).exit_code == 0
+    wait_for(lambda: listens(machine), 60, "the other server", lambda: machine.log("squatter.service"))
+    taken = machine.llmops("tune", "--apply", "--install-unit", *WANTED)
+    assert taken.exit_code == 7, taken
+    assert "of squatter.service) listens at 127.0.0.1:8000" in taken.envelope["errors"][0]["message"]
+    assert configuration(machine) == before
+    machine.run("systemctl", "stop", "squatter")
 
     applied = machine.llmops("tune", "--apply", "--install-unit", *WANTED)
     assert applied.exit_code == 0, f"{applied.envelope['errors']}\n{machine.log(UNIT)}"
@@ -247,11 +283,18 @@ def test_a_persons_own_unit_keeps_its_words_and_comes_back(machine: Machine) -> 
     wait_for(lambda: serves(machine), READY_SECONDS, "the person's server", lambda: machine.log(UNIT))
     before, words, pid = everything(machine), machine.command_line(UNIT), machine.show(UNIT, "MainPID")
 
-    # A model that its user cannot reach is refused before anything is changed.
-    refused = machine.llmops("tune", "--apply", *with_model(CLOSED_MODEL))
-    assert refused.exit_code == 7, refused
-    assert "runs as the user vllm, which may not enter /home/me (mode 0700)" in refused.envelope["errors"][0]["message"]
+    # What cannot work is refused before anything is changed, so also a model that its user cannot reach.
+    for model, code in REFUSED.items():
+        refused = machine.llmops("tune", "--apply", *with_model(model))
+        assert (refused.exit_code, len(refused.envelope["errors"])) == (code, 1), (model, refused)
+    small = machine.llmops("tune", "--apply", *("1MiB" if word == "9MiB" else word for word in WANTED))
+    assert small.exit_code == 4, small
+    assert "of cache on host, and 1.00 MiB of it are given" in small.envelope["errors"][0]["message"]
+    closed = machine.llmops("tune", "--apply", *with_model(CLOSED_MODEL))
+    assert closed.exit_code == 7, closed
+    assert "runs as the user vllm, which may not enter /home/me (mode 0700)" in closed.envelope["errors"][0]["message"]
     assert (everything(machine), machine.show(UNIT, "MainPID")) == (before, pid)
+    assert serves(machine)
 
     # One that vLLM cannot load gives way to the person's own.
     failed = machine.llmops("tune", "--apply", *with_model(f"{MODEL_DIRECTORY}/{UNSERVABLE}"))
