@@ -40,7 +40,7 @@ def run_script(tmp_path: Path, smi: str | None, **variables: str) -> tuple[int, 
         env=environment,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=1100,
         check=False,
     )
     assert ended.stderr == ""
@@ -85,7 +85,8 @@ def test_a_card_that_agrees_with_nvidia_smi_and_one_that_does_not(
     )
     assert (found, lines[-1].split()[0]) == (code, last), "\n".join(lines)
     assert any(line.startswith("--   memory of a real server") for line in lines)
-    assert sum(line.startswith("BAD ") for line in lines) == (0 if code == 0 else 1)
+    bad = [line for line in lines if line.startswith("BAD ")]
+    assert len(bad) == (0 if code == 0 else 1), bad
     assert (tmp_path / "out/hardware.json").exists()
     assert (tmp_path / "out/snapshot/recording.json").exists()
 
@@ -118,7 +119,7 @@ def test_the_allocation_without_a_driver_says_why() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     if ended.returncode == 0:

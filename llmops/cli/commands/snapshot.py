@@ -29,13 +29,15 @@ def command(session: Session, /, *, directory: str, model: tuple[str, ...], band
     Every command that takes --snapshot DIR then runs on the recording, here or elsewhere: attach it to a bug report.
     Secrets, serial numbers, addresses and host names are replaced before anything is written.
     """
+    from llmops.host.one_look import OneLook
     from llmops.host.recorder import RecordingHost
 
     target = Path(directory)
     with writing_below(directory):
         _require_new(target)
     with reading_host() as host:
-        recorder = RecordingHost(host)
+        # What comes and goes meanwhile is in none of the answers or in all of them.
+        recorder = RecordingHost(OneLook(host))
         session.progress("looking at this machine")
         notes = _look(recorder, model, session, bandwidth=bandwidth)
         with writing_below(directory):
