@@ -111,12 +111,12 @@ GEMMA4_BY_CHUNKS = Timeline(
     )
 )
 GEMMA4_FRAMES, GEMMA4_FRAME_TOKENS, GEMMA4_COUNTED_BYTES = 32, 70, 32
-# A position of each axis became a row as long as their table, of 8 bytes and again of 2 (F.one_hot), up to some release
-# of transformers between 5.10 and 5.13; 0.32.0 asks for 5.16.1.
+# A position of each axis became a row as long as their table, of 8 bytes and again of 2 (F.one_hot), up to transformers
+# 5.9; 5.10 of 2026-06-03 takes rows of the table itself. 0.23.0 is the first release after it.
 POSITION_BYTES = Timeline(
     (
-        Since(FIRST, 2 * (8 + 2), "transformers 5.10, modeling_gemma4.py: _position_embeddings"),
-        Since(Version((0, 32, 0)), 0, "transformers 5.16, modeling_gemma4.py: F.embedding"),
+        Since(FIRST, 2 * (8 + 2), "transformers 5.9, modeling_gemma4.py: one_hot @ position_embedding_table"),
+        Since(Version((0, 23, 0)), 0, "transformers 5.10, modeling_gemma4.py: F.embedding"),
     )
 )
 # Another encoder: rows of a layer, and what may be alive against them.
