@@ -14,7 +14,7 @@ from llmops.core.plan import MeasuredRates, Plan
 from llmops.core.units import format_bytes
 from llmops.core.verification import CheckStatus, VerificationReport
 from llmops.engines.base import Engine, Health, Launch
-from llmops.engines.found import Installation
+from llmops.engines.found import CONTAINERS, Installation
 from llmops.host import ChildProcess, MutableHost
 from llmops.probe import read_hardware
 
@@ -31,7 +31,6 @@ _WAITING_FOR = {
     Health.NONSENSE: "waiting for an answer that makes sense",
 }
 _SHOWN_LINES = 40
-_CONTAINERS = frozenset({"docker", "podman"})
 
 
 @dataclass(frozen=True)
@@ -82,10 +81,10 @@ def startable(host: MutableHost, engine: Engine, installation: Installation) -> 
 
     Raise NotInstalled where there is no other.
     """
-    if installation.managed_by not in _CONTAINERS:
+    if installation.managed_by not in CONTAINERS:
         return installation
     for found in engine.detect(host):
-        if found.managed_by not in _CONTAINERS:
+        if found.managed_by not in CONTAINERS:
             return found
     raise NotInstalled(
         f"{engine.name} is only in a container ({installation.detail}), where a trial cannot start it",

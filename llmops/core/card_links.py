@@ -10,6 +10,8 @@ from llmops.core.model import ModelSpec
 # The exchanges after attention and after the layers behind it, in 16 bits.
 EXCHANGES_PER_LAYER = 2
 _VALUE_BYTES = 2
+# The kinds of links, as people write them.
+NAMES = {"nvlink": "NVLink", "xgmi": "XGMI", "pcie": "PCIe"}
 # Links that carry an exchange faster than the cards wait for it.
 FAST = frozenset({"nvlink", "xgmi"})
 

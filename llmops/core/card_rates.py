@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmops.core.card_links import EXCHANGES_PER_LAYER
+from llmops.core.card_links import EXCHANGES_PER_LAYER, NAMES
 from llmops.core.card_specifications import APPLE, GDDR, HBM, SHARED, specification
 from llmops.core.hardware import Bandwidth, Gpu
 from llmops.core.throughput_classes import SpeedClass, Triple, card_class
@@ -31,8 +31,6 @@ LINKED_SECONDS: dict[str | None, Triple] = {
 }
 # What sharing a layer leaves of each card's rates: the parts are smaller, and each waits for the slowest.
 SHARING: Triple = (0.7, 0.88, 1.0)
-# Pieces of a prompt run through a row of cards like through a pipe, at most so many at once (2048 / 512 tokens).
-PIPE_DEPTH = 4
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,9 @@ def card_rates(
     if len(gpus) > 1:
         source += f", each of {len(gpus)} cards with its share of the layers"
     low, likely, high = _in_a_row(shares, [rates.operations for rates in each])
-    pipe = 1 if engine == "vllm" else min(len(gpus), PIPE_DEPTH)
     slowest = max(zip(shares, each, strict=True), key=lambda pair: pair[0] / pair[1].bandwidth[1])[1]
     bandwidth = _in_a_row(shares, [rates.bandwidth for rates in each])
+    pipe = min(len(gpus), slowest.speed_class.pipe_depth)
     return CardRates(bandwidth, (low, likely, high * pipe), slowest.speed_class, source)
 
 
@@ -132,7 +130,7 @@ def _together(each: list[CardRates], count: int, linked: str | None) -> CardRate
         for rate in (slowest.bandwidth, slowest.operations)
     )
     low, likely, high = (EXCHANGES_PER_LAYER * seconds for seconds in LINKED_SECONDS.get(linked, EXCHANGE_SECONDS))
-    over = {"nvlink": " over NVLink", "xgmi": " over XGMI", "pcie": " over PCIe"}.get(linked or "", "")
+    over = f" over {NAMES[linked]}" if linked else ""
     source = f"{slowest.source}, {count} cards that share each layer{over}"
     return CardRates(bandwidth, operations, slowest.speed_class, source, (low, likely, high))
 

@@ -22,7 +22,9 @@ class SpeedClass:
     `operations_share`: of the published 16-bit matrix rate; `operations_per_byte`: per byte/s of bandwidth where none
     is published. `unshared_reads`: how much of the weights that another stream has read each of the first
     `unshared_streams` costs again: kernels for few streams read them more than once or are less busy.
-    `tile_tokens`: tokens of one expert at which its matrix product is as fast as a dense one.
+    `tile_tokens`: tokens of one expert at which its matrix product is as fast as a dense one. `pipe_depth`: pieces of a
+    prompt that run through a row of cards at the same time; `eager_kernel_seconds`: without captured graphs, where the
+    engine captures any.
     """
 
     name: str
@@ -34,6 +36,8 @@ class SpeedClass:
     unshared_streams: int
     tile_tokens: Triple
     prefill_tokens: int
+    pipe_depth: int = 1
+    eager_kernel_seconds: Triple | None = None
 
 
 _GGML_CARD = SpeedClass(
@@ -48,6 +52,7 @@ _GGML_CARD = SpeedClass(
     unshared_streams=8,
     tile_tokens=(128.0, 64.0, 16.0),
     prefill_tokens=512,
+    pipe_depth=4,  # 2048 tokens in pieces of 512
 )
 _GGML = {
     GDDR: _GGML_CARD,
@@ -78,6 +83,8 @@ _GGML = {
         unshared_reads=(0.7, 0.25, 0.0),
     ),
 }
+# Python starts each kernel where no graph was captured.
+_EAGER_KERNEL_SECONDS: Triple = (25e-6, 12e-6, 5e-6)
 # Graphs and compiled, fused kernels start faster; matrix products read the weights once for all streams.
 _VLLM_CARD = replace(
     _GGML_CARD,
@@ -88,6 +95,8 @@ _VLLM_CARD = replace(
     operations_per_byte=(40.0, 100.0, 220.0),
     unshared_reads=(0.1, 0.02, 0.0),
     prefill_tokens=2048,
+    pipe_depth=1,
+    eager_kernel_seconds=_EAGER_KERNEL_SECONDS,
 )
 _VLLM = {
     GDDR: _VLLM_CARD,
@@ -101,10 +110,12 @@ _VLLM = {
     SHARED: replace(
         _VLLM_CARD, name="memory shared with the processor, vLLM's kernels", bandwidth_share=(0.5, 0.75, 0.92)
     ),
-    APPLE: replace(_GGML[APPLE], name="Apple's shared memory"),
+    APPLE: replace(
+        _GGML[APPLE], name="Apple's shared memory", pipe_depth=1, eager_kernel_seconds=_EAGER_KERNEL_SECONDS
+    ),
 }
-# Python starts each kernel where no graph was captured.
-_EAGER_KERNEL_SECONDS: Triple = (25e-6, 12e-6, 5e-6)
+# Engines with kernels of their own; the others run ggml's.
+_BY_ENGINE = {"vllm": _VLLM}
 
 CPU = SpeedClass(
     name="processor",
@@ -122,8 +133,8 @@ CPU = SpeedClass(
 
 
 def card_class(engine: str, memory: str, *, eager: bool = False) -> SpeedClass:
-    """The class of a card by its kind of memory; `eager`: vLLM without captured graphs."""
-    if engine != "vllm":
-        return _GGML[memory]
-    found = _VLLM[memory]
-    return replace(found, name=f"{found.name}, eager", kernel_seconds=_EAGER_KERNEL_SECONDS) if eager else found
+    """The class of a card by its kind of memory; `eager`: without captured graphs."""
+    found = _BY_ENGINE.get(engine, _GGML)[memory]
+    if not eager or found.eager_kernel_seconds is None:
+        return found
+    return replace(found, name=f"{found.name}, eager", kernel_seconds=found.eager_kernel_seconds)

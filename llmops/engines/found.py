@@ -8,6 +8,13 @@ from llmops.core.plan import Fixed
 from llmops.core.version import Version
 from llmops.systemd import Command
 
+# Managers whose processes may not be seen from here.
+CONTAINERS = frozenset({"docker", "podman"})
+# Managers that have a configuration of their own, which llmops does not change.
+FOREIGN = CONTAINERS | {"snap"}
+# How the server that is a part of llmops is managed.
+EMBEDDED = "embedded"
+
 
 @dataclass(frozen=True)
 class Installation:
@@ -38,10 +45,6 @@ class Installation:
         return self.pid is not None or self.managed_by in CONTAINERS
 
 
-# Managers whose processes may not be seen from here.
-CONTAINERS = frozenset({"docker", "podman"})
-# How the server that is a part of llmops is managed.
-EMBEDDED = "embedded"
 # The part of InForce.unseen that says that the engine answers only to those who have its key.
 KEY = "key"
 

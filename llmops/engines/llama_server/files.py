@@ -8,14 +8,13 @@ from llmops.core.errors import Misconfigured
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
 from llmops.engines.base import Setting
-from llmops.engines.found import InForce, Installation
+from llmops.engines.found import FOREIGN, InForce, Installation
 from llmops.engines.llama_server.command import CommandLine, build, model_path, setting_words, variables
 from llmops.engines.llama_server.settings import compose, require_usable
 from llmops.engines.unit import HIDDEN_PLACES, drop_in_path
 
 NEW_UNIT = "llama-server.service"
 _UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
-FOREIGN = frozenset({"docker", "podman", "snap"})
 
 
 def render_files(plan: Plan, installation: Installation, in_force: InForce) -> tuple[RenderedFile, ...]:

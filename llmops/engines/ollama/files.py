@@ -9,7 +9,7 @@ from llmops.core.errors import Misconfigured
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
 from llmops.engines.base import Contradiction, Setting
-from llmops.engines.found import InForce, Installation
+from llmops.engines.found import FOREIGN, InForce, Installation
 from llmops.engines.inventory import Place
 from llmops.engines.ollama.settings import compose, require_usable
 from llmops.engines.unit import drop_in_path, pairs_of
@@ -17,7 +17,6 @@ from llmops.host import Host
 
 _INSTALLED_UNIT = "ollama.service"
 _OWN_DIRECTORY = "/etc/llmops/"
-_FOREIGN = frozenset({"docker", "podman", "snap"})
 _HOW = {
     "docker": "start the container anew with: {words}",
     "podman": "start the container anew with: {words}",
@@ -28,7 +27,7 @@ _HOW = {
 def render_files(plan: Plan, installation: Installation, in_force: InForce) -> tuple[RenderedFile, ...]:
     """Raise Misconfigured or TooOld where no file of systemd could make this plan live."""
     settings = compose(plan, installation.version, in_force)
-    if installation.managed_by in _FOREIGN:
+    if installation.managed_by in FOREIGN:
         raise _foreign(settings, installation)
     require_usable(installation)
     require_registered(plan)
@@ -47,7 +46,7 @@ def replica_files(plan: Plan, installation: Installation, place: Place) -> tuple
     where no drop-in could make this plan live.
     """
     settings = compose(plan, installation.version)
-    if installation.managed_by in _FOREIGN:
+    if installation.managed_by in FOREIGN:
         raise _foreign(settings, installation)
     require_usable(installation)
     require_registered(plan)

@@ -10,7 +10,7 @@ from llmops.core.errors import Misconfigured
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
 from llmops.engines.base import Setting
-from llmops.engines.found import InForce, Installation
+from llmops.engines.found import CONTAINERS, InForce, Installation
 from llmops.engines.unit import HIDDEN_PLACES, drop_in_path
 from llmops.engines.vllm.arguments import arguments
 from llmops.engines.vllm.command import (
@@ -31,14 +31,13 @@ CONFIG_FILE = "/etc/llmops/vllm.yaml"
 # Workers end after the last request; SIGKILL must not come before that.
 STOP_SECONDS = DRAIN_SECONDS + 30
 _UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
-_FOREIGN = frozenset({"docker", "podman"})
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _STATE, _CACHE = "/var/lib/vllm", "/var/cache/vllm"
 
 
 def render_files(plan: Plan, installation: Installation, in_force: InForce) -> tuple[RenderedFile, ...]:
     """Raise Misconfigured, TooOld or Unsupported where no file of systemd could make this plan live."""
-    if installation.managed_by in _FOREIGN:
+    if installation.managed_by in CONTAINERS:
         raise _foreign(plan, installation)
     require_usable(installation)
     _require_one_machine(plan)

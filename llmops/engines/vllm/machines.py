@@ -8,7 +8,7 @@ from llmops.core.errors import Misconfigured, TooOld, UsageError
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
 from llmops.engines.base import Setting
-from llmops.engines.found import InForce, Installation
+from llmops.engines.found import CONTAINERS, InForce, Installation
 from llmops.engines.inventory import Inventory, Machine
 from llmops.engines.vllm.arguments import NODES_FLAG
 from llmops.engines.vllm.command import (
@@ -81,7 +81,7 @@ def _require_machines(plan: Plan, inventory: Inventory) -> None:
 def require_own_unit(installation: Installation, in_force: InForce) -> None:
     """Raise Misconfigured for a unit of somebody else, with words that the other machines' units would not get."""
     require_usable(installation)
-    if installation.detail is not None and installation.managed_by in ("docker", "podman"):
+    if installation.detail is not None and installation.managed_by in CONTAINERS:
         raise Misconfigured(
             f"vllm runs in {installation.detail}, which llmops does not change",
             hint="--options-file writes the options of each machine, for vllm serve --config",
