@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from llmops.core.plan import Plan
 from llmops.core.version import Since, Timeline, Version
 from llmops.engines.base import Setting
 from llmops.engines.found import Installation
+from llmops.engines.vllm.releases import NEWEST, OLDEST
 
-_NEVER = Version((0,))
+_FIRST = Version((0,))
 CACHE_MEMORY_FLAG = Timeline(
     (
-        Since(_NEVER, value=False, source="vllm 0.10.1, vllm/engine/arg_utils.py"),
+        Since(_FIRST, value=False, source="vllm 0.10.1, vllm/engine/arg_utils.py"),
         Since(Version((0, 10, 2)), value=True, source="vllm 0.10.2, --kv-cache-memory-bytes"),
     )
 )
 QUEUE_FLAG = Timeline(
     (
-        Since(_NEVER, value=False, source="vllm 0.28.0: no limit of what waits"),
+        Since(_FIRST, value=False, source="vllm 0.28.0: no limit of what waits"),
         Since(Version((0, 29, 0)), value=True, source="vllm 0.29.0, --max-num-queued-reqs (PR 49445)"),
     )
 )
 # Whether several API servers, one for each engine side by side, count waiting requests together.
 QUEUE_SHARED = Timeline(
     (
-        Since(_NEVER, value=False, source="vllm 0.29.0: each API server counts its own"),
+        Since(_FIRST, value=False, source="vllm 0.29.0: each API server counts its own"),
         Since(Version((0, 30, 0)), value=True, source="vllm 0.30.0, vllm/v1/engine/admission_control.py (PR 54746)"),
     )
 )
 NODES_FLAG = Timeline(
     (
-        Since(_NEVER, value=False, source="vllm 0.11.0: several machines only with ray"),
+        Since(_FIRST, value=False, source="vllm 0.11.0: several machines only with ray"),
         Since(Version((0, 11, 1)), value=True, source="vllm 0.11.1, --nnodes"),
     )
 )
 # The words of --kv-cache-dtype for each type of cache.
 CACHE_TYPE_WORDS: Timeline[dict[str, str]] = Timeline(
     (
-        Since(_NEVER, {"fp8": "fp8"}, "vllm 0.8.5, vllm/config.py"),
+        Since(_FIRST, {"fp8": "fp8"}, "vllm 0.8.5, vllm/config.py"),
         Since(Version((0, 11, 0)), {"fp8": "fp8", "bf16": "bfloat16"}, "vllm 0.11.0, vllm/config/cache.py"),
         Since(
             Version((0, 18, 0)),
@@ -47,8 +50,6 @@ CACHE_TYPE_WORDS: Timeline[dict[str, str]] = Timeline(
 )
 # Layers of each pipeline stage (vllm/distributed/utils.py, get_pp_indices).
 LAYERS_VARIABLE = "VLLM_PP_LAYER_PARTITION"
-NEWEST_KNOWN = Version((0, 33, 0))
-OLDEST_KNOWN = Version((0, 8, 5))
 
 
 def arguments(plan: Plan, version: Version | None) -> tuple[Setting, ...]:
@@ -138,40 +139,47 @@ def _types(plan: Plan, version: Version | None) -> list[tuple[str, str | None]]:
 
 def warnings(plan: Plan, installation: Installation) -> tuple[str, ...]:
     """What this version cannot be told, and what the plan leaves to the person who starts it."""
-    version = installation.version
-    lines = []
+    return (*_what_no_flag_says(plan, installation.version), *_what_is_left(plan), *_unknown(installation.version))
+
+
+def _what_no_flag_says(plan: Plan, version: Version | None) -> Iterator[str]:
     if plan.kv_memory_bytes is not None and not CACHE_MEMORY_FLAG.at(version):
-        lines.append(
+        yield (
             "before 0.10.2 vLLM has no flag for the memory of its cache: raise --gpu-memory-utilization until the log"
             " says the same `Available KV cache memory`"
         )
     if not QUEUE_FLAG.at(version):
-        lines.append(
+        yield (
             "before 0.29.0 the queue of vLLM has no limit: once the plan is live, put a front before it that lets"
             f" {plan.queue_requests} wait and refuses more: sudo llmops apply --front haproxy --listen 127.0.0.1:8001"
         )
     if plan.nodes > 1:
         how = "" if NODES_FLAG.at(version) else " --distributed-executor-backend ray, for --nnodes came with 0.11.1:"
-        lines.append(
+        yield (
             f"one server on {plan.nodes} machines like this one:{how} llmops render --inventory FILE --directory DIR"
             " writes what each of them starts, and in which order"
         )
+    if not _has_its_type(plan, version):
+        yield f"this version of vLLM cannot be told a cache in {plan.cache_type_k}; it uses the model's own type"
+
+
+def _what_is_left(plan: Plan) -> Iterator[str]:
+    """What only the person can decide."""
     if _repeats_its_cache(plan):
-        lines.append(
+        yield (
             f"the cache of {plan.model.reference} is whole on each of the {plan.tensor_parallel} cards that share a"
             f" layer: with --data-parallel {plan.tensor_parallel} --expert-parallel each keeps other requests in it"
         )
-    if not _has_its_type(plan, version):
-        lines.append(
-            f"this version of vLLM cannot be told a cache in {plan.cache_type_k}; it uses the model's own type"
-        )
     if plan.draft_reference is not None:
-        lines.append(
+        yield (
             f"{plan.draft_reference} is counted in the memory; vLLM is told to use it with --speculative-config, with"
             " the number of tokens to guess"
         )
-    if version is not None and version > NEWEST_KNOWN:
-        lines.append(f"vLLM {version} is newer than all that llmops knows: planned by the rules of {NEWEST_KNOWN}")
-    if version is not None and version < OLDEST_KNOWN:
-        lines.append(f"vLLM {version} is older than all that llmops knows: planned by the rules of {OLDEST_KNOWN}")
-    return tuple(lines)
+
+
+def _unknown(version: Version | None) -> Iterator[str]:
+    """A version whose rules were not read; the nearest known one's are taken."""
+    if version is not None and version > NEWEST:
+        yield f"vLLM {version} is newer than all that llmops knows: planned by the rules of {NEWEST}"
+    if version is not None and version < OLDEST:
+        yield f"vLLM {version} is older than all that llmops knows: planned by the rules of {OLDEST}"

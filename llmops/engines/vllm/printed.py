@@ -13,9 +13,4 @@ _CACHE = re.compile(rf"\w+ {CACHE_WORDS} ([\d,]+) tokens")
 
 def printed_cache_tokens(log: str) -> int | None:
     """The least of several engines; None where the log does not say."""
-    return min((number(text) for text in _CACHE.findall(log)), default=None)
-
-
-def number(text: str) -> int:
-    """`3,072` as it is printed."""
-    return int(text.replace(",", ""))
+    return min((int(text.replace(",", "")) for text in _CACHE.findall(log)), default=None)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from llmops.core.version import Version
-from llmops.engines.vllm.architectures import ADDED, BY_PLUGINS, DROPPED, RELEASES
+from llmops.engines.vllm.architectures import ADDED, DROPPED, RELEASES
 
-PLUGINS = BY_PLUGINS
 _PARTS = 3  # of a release; 0.33 is 0.33.0
 
 

@@ -10,9 +10,10 @@ from llmops.core.errors import Unsupported
 from llmops.core.model import ModelSpec
 from llmops.core.version import Version
 from llmops.engines.found import InForce, Installation
+from llmops.engines.vllm.architectures import BY_PLUGINS
 from llmops.engines.vllm.package import package_of
 from llmops.engines.vllm.registry import Registry, registry_in
-from llmops.engines.vllm.releases import NEWEST, OLDEST, PLUGINS, is_known, next_known, release, served_at, spans
+from llmops.engines.vllm.releases import NEWEST, OLDEST, is_known, next_known, release, served_at, spans
 from llmops.engines.vllm.through_transformers import fallback_class, plugins_beside, transformers_has
 from llmops.engines.vllm.words import NAME
 from llmops.host import Host
@@ -64,8 +65,8 @@ def _by_release(model: ModelSpec, version: Version) -> tuple[str, ...]:
     later = served_at(next_known(version))
     if not is_known(version) and later.intersection(model.classes):
         return (f"{next_known(version)} serves {name}; whether {said} does already was not checked",)
-    if name in PLUGINS:
-        return (f"{said} serves {name} with a plugin only: {PLUGINS[name]}",)
+    if name in BY_PLUGINS:
+        return (f"{said} serves {name} with a plugin only: {BY_PLUGINS[name]}",)
     if fallback_class(model, later) is not None:
         return (_through_transformers(said, model),)
     raise _refusal(said, model)
