@@ -52,8 +52,8 @@ def verify(
     reason = "a recording answers no test requests" if recorded else _no_load_because(in_force)
     if reason is not None:
         untested = tuple(Check(name, "", None, CheckStatus.NOT_EVALUATED, reason) for name in LOAD_CHECKS)
-        memory = (*memory_checks(host, plan, in_force), *readable_check(host, installation, plan.model))
-        return Verified(VerificationReport((*configuration, *untested, *memory)), None, in_force)
+        checks = (*configuration, *untested, *_machine_checks(host, installation, plan, in_force))
+        return Verified(VerificationReport(checks), None, in_force)
 
     def others() -> int:
         return engine.in_force(host, installation).processing or 0
@@ -62,9 +62,13 @@ def verify(
     load = _load(host, plan, in_force, others=others, model=model, progress=progress)
     own = engine.load_checks(host, plan, in_force)
     after = engine.in_force(host, installation)
-    memory = (*memory_checks(host, plan, after), *readable_check(host, installation, plan.model))
-    checks = (*configuration, *load_checks(plan, load), *own, *memory)
+    checks = (*configuration, *load_checks(plan, load), *own, *_machine_checks(host, installation, plan, after))
     return Verified(VerificationReport(checks), _rates_to_remember(load, progress), after)
+
+
+def _machine_checks(host: Host, installation: Installation, plan: Plan, seen: InForce) -> tuple[Check, ...]:
+    """Its memory, and whether the server could be started again."""
+    return (*memory_checks(host, plan, seen), *readable_check(host, installation, plan.model))
 
 
 def _rates_to_remember(load: Load, progress: Callable[[str], None]) -> MeasuredRates | None:

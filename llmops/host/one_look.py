@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 
 class OneLook(DelegatingHost):
-    """Reads processes and listeners once and runs each command once, as long as it lives: for what looks and does not
-    wait.
+    """Reads processes and listeners once and runs each command once: for what looks and does not wait.
 
     Detecting every engine and what it serves would otherwise walk through /proc several times for each of them, and
     start the container managers again.

@@ -46,9 +46,8 @@ def card_compute_bytes(
     """Bytes of the compute buffer of a card that computes whole layers: token embeddings come from the host.
 
     `in_turn`: several cards hold the whole model and work on batches in turn; `logits`: it holds the output layer.
-    `copied_bytes`: what the card copies to
-    compute the layers of large batches, at most beside all else that they need; `copied_output_bytes`: the output
-    matrix that the host keeps, for builds that compute logits of whole batches.
+    `copied_bytes`: what the card copies to compute the layers of large batches, at most beside all else that they need;
+    `copied_output_bytes`: the output matrix that the host keeps, for builds that compute logits of whole batches.
     """
     whole = compute_graph(model, settings, build, on_card=True, in_turn=in_turn, logits=logits).peak_bytes()
     if RESERVES_LOGITS.at(build):
