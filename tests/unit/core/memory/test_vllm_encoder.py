@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from llmops.core.memory.vllm_defaults import Batch, CardFacts
-from llmops.core.memory.vllm_encoder import TOWERS, encoder_pass
+from llmops.core.memory.vllm_encoder import encoder_pass
+from llmops.core.memory.vllm_encoder_facts import TOWERS
 from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.model import EncoderShape, ModelSpec
 from llmops.core.units import GIB
