@@ -8,10 +8,11 @@ evidence: docs/reference/speed.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from llmops.core.card_links import exchange_bytes, kind_among, slowest_rate
-from llmops.core.card_rates import card_rates
+from llmops.core.card_rates import CardRates, card_rates
 from llmops.core.hardware import Bandwidth, Cpu, Hardware
 from llmops.core.model import ModelSpec
 from llmops.core.plan import Speed, SpeedRange
@@ -80,38 +81,45 @@ def predict_rates(
     `tensor_parallel` cards share each layer; `eager`: vLLM without captured graphs. `part` of the model stays with the
     processor though cards are used. The hardware is that of one of `copies` that serve side by side.
     """
-    if on_gpu:
-        cards = card_rates(
-            hardware.gpus,
-            hardware.bandwidth,
-            engine=engine,
-            tensor_parallel=tensor_parallel,
-            eager=eager,
-            linked=kind_among(hardware, hardware.gpus),
-        )
-        reached, operations, speed_class = cards.bandwidth, cards.operations, cards.speed_class
-        exchange, source = cards.exchange_seconds, cards.source
-    else:
-        tensor_parallel, exchange, speed_class = 1, (0.0, 0.0, 0.0), CPU
-        rates, source = _cpu_bandwidth(hardware.bandwidth)
-        reached = _times(rates, CPU.bandwidth_share)
-        operations = _cpu_operations(hardware.cpu)
+    if not on_gpu:
+        machine, source = _processor(hardware)
+        return _alike(work(model, workload, tensor_parallel=1), CPU, machine, source, copies)
+    linked = kind_among(hardware, hardware.gpus)
+    cards = card_rates(
+        hardware.gpus, hardware.bandwidth, engine=engine, tensor_parallel=tensor_parallel, eager=eager, linked=linked
+    )
     cost = work(model, workload, tensor_parallel=tensor_parallel)
+    if part is not None:
+        both = _with_host(hardware, cost, part, cards.speed_class, _on_cards(cards, model, 0.0))
+        return replace(both, source=f"predicted from {cards.source}, and for the part on the host {both.source}")
     link = slowest_rate(hardware, hardware.gpus) if tensor_parallel > 1 else None
     carried = exchange_bytes(model, tensor_parallel) / link if link else 0.0
-    if on_gpu and part is not None:
-        on_cards = tuple(_Reached(end, reached[end], operations[end], model.layers * exchange[end]) for end in range(3))
-        both = _with_host(hardware, cost, part, speed_class, on_cards)
-        return replace(both, source=f"predicted from {source}, and for the part on the host {both.source}")
-    low, likely, high = (
-        replace(
-            _rate_model(
-                cost, speed_class, _Reached(end, reached[end], operations[end], model.layers * exchange[end], carried)
-            ),
-            copies=copies,
+    return _alike(cost, cards.speed_class, _on_cards(cards, model, carried), cards.source, copies)
+
+
+def _processor(hardware: Hardware) -> tuple[tuple[_Reached, ...], str]:
+    """What the processor reaches, and where its bandwidth is from."""
+    bandwidth, source = _cpu_bandwidth(hardware.bandwidth)
+    reached, operations = _times(bandwidth, CPU.bandwidth_share), _cpu_operations(hardware.cpu)
+    return tuple(_Reached(end, reached[end], operations[end], 0.0) for end in range(3)), source
+
+
+def _on_cards(cards: CardRates, model: ModelSpec, carried_seconds: float) -> tuple[_Reached, ...]:
+    return tuple(
+        _Reached(
+            end,
+            cards.bandwidth[end],
+            cards.operations[end],
+            model.layers * cards.exchange_seconds[end],
+            carried_seconds,
         )
         for end in range(3)
     )
+
+
+def _alike(cost: Work, speed_class: SpeedClass, machine: Sequence[_Reached], source: str, copies: int) -> Rates:
+    """The rates where all of the model lies on one kind of device."""
+    low, likely, high = (replace(_rate_model(cost, speed_class, reached), copies=copies) for reached in machine)
     return Rates(low, likely, high, f"predicted from {source}", basis=speed_class.name)
 
 
@@ -119,13 +127,12 @@ def _with_host(
     hardware: Hardware, cost: Work, part: HostPart, speed_class: SpeedClass, cards: tuple[_Reached, ...]
 ) -> Rates:
     """Cards and processor one after the other; both sides read their own part."""
-    bandwidth, said = _cpu_bandwidth(hardware.bandwidth)
-    reached, operations = _times(bandwidth, CPU.bandwidth_share), _cpu_operations(hardware.cpu)
+    processor, said = _processor(hardware)
     on_cards, on_host = divided(cost, part)
     low, likely, high = (
         joined(
             _rate_model(on_cards, speed_class, machine),
-            _rate_model(on_host, CPU, _Reached(machine.end, reached[machine.end], operations[machine.end], 0.0)),
+            _rate_model(on_host, CPU, processor[machine.end]),
             part,
             machine.end,
             speed_class.prefill_tokens,

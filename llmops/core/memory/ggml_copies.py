@@ -29,11 +29,9 @@ def card_range(model: ModelSpec, settings: GgmlSettings, build: Version | None, 
     idle = placement.output == HOST
     if idle and not offloads_batches(settings):
         return NO_COMPUTE
-    copies = offloads_batches(settings)
-    matrix = copied_matrix_bytes(model, placement) if copies else 0
-    cache = copied_cache_bytes(model, settings, build, placement) if copies else 0
     widened = widened_cache_bytes(model, settings)
-    likely, most = max(matrix, cache), matrix + cache + widened
+    likely, beside = _copied(model, settings, build, placement)
+    most = beside + widened
     found = {
         copied: card_compute_bytes(
             model,
@@ -55,6 +53,14 @@ def card_range(model: ModelSpec, settings: GgmlSettings, build: Version | None, 
     if placement.works_in_turn:
         low = compute_range(card_compute_bytes(model, settings, build, in_turn=True, logits=False), build)[1]
     return (part, 0, high, f"{why}; {IDLE_REASON}") if idle else (part, low, high, why)
+
+
+def _copied(model: ModelSpec, settings: GgmlSettings, build: Version | None, placement: Placement) -> tuple[int, int]:
+    """Bytes that a card copies from the host to compute large batches with: the largest, and all of it side by side."""
+    if not offloads_batches(settings):
+        return 0, 0
+    matrix, cache = copied_matrix_bytes(model, placement), copied_cache_bytes(model, settings, build, placement)
+    return max(matrix, cache), matrix + cache
 
 
 def offloads_batches(settings: GgmlSettings) -> bool:
