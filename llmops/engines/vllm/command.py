@@ -50,13 +50,13 @@ DECIDED = (
 )  # fmt: skip
 # Said in a --config file, these are undone only by another word on the command line.
 _UNDOING = {
-    "--tensor-parallel-size": "1",
-    "--pipeline-parallel-size": "1",
-    "--data-parallel-size": "1",
-    "--nnodes": "1",
-    "--kv-cache-dtype": "auto",
+    "--tensor-parallel-size": Setting("--tensor-parallel-size", "1"),
+    "--pipeline-parallel-size": Setting("--pipeline-parallel-size", "1"),
+    "--data-parallel-size": Setting("--data-parallel-size", "1"),
+    "--nnodes": Setting("--nnodes", "1"),
+    "--kv-cache-dtype": Setting("--kv-cache-dtype", "auto"),
+    "--enable-expert-parallel": Setting("--no-enable-expert-parallel", None),
 }
-_UNDOING_SWITCHES = ("--enable-expert-parallel",)
 
 
 @dataclass(frozen=True)
@@ -88,25 +88,24 @@ def build(plan: Plan, installation: Installation, in_force: InForce | None = Non
     address = (Setting("--host", host), Setting("--port", port))
     name = model_name_in((*program, *present), config, plan)
     model = _model_setting(name, program, present, config)
-    undone = tuple(_undone(config, decided))
-    settings = (*model, *address, *decided, *undone)
-    replaced = {canonical_flag(one.name) for one in settings} | set(DECIDED) | {"--model"}
+    ours = (*address, *decided, *_undone(config, decided))
+    settings = (*model, *ours)
+    flags = {canonical_flag(one.name) for one in settings}
+    replaced = flags | set(DECIDED) | {"--model"}
     kept = [one for one in said if one.flag and one.flag not in replaced]
     own = (*program, *setting_words(model), *(word for one in kept for word in one.words))
-    ours = setting_words((*address, *decided, *undone))
-    command = in_force.user_command if in_force is not None and installation.unit is not None else None
-    written = literals(own)
-    if command is not None and in_force is not None:
-        variables = dict(in_force.configured_environment or ())
+    command, written = None, literals(own)
+    if in_force is not None and installation.unit is not None and in_force.user_command is not None:
+        command, variables = in_force.user_command, dict(in_force.configured_environment or ())
         same = model_of((*program, *present)) == name and name in {plan.model.reference, *plan.model.source_paths}
-        unsaid = set(DECIDED) - {canonical_flag(one.name) for one in settings}
+        unsaid = set(DECIDED) - flags
         written = written_words(command, variables, setting_words(model), replaced, unsaid, names_the_model=same)
     return CommandLine(
-        words=(*own, *ours),
+        words=(*own, *setting_words(ours)),
         settings=settings,
         model=name,
         url=url_of(host, port),
-        written=(*written, *map(literal, ours)),
+        written=(*written, *map(literal, setting_words(ours))),
         prefix=kept_prefix(command),
     )
 
@@ -114,12 +113,9 @@ def build(plan: Plan, installation: Installation, in_force: InForce | None = Non
 def _undone(config: Sequence[Argument], decided: Sequence[Setting]) -> Iterator[Setting]:
     """The words against what a --config file says and the plan does not."""
     names = {one.name for one in decided}
-    for flag, value in _UNDOING.items():
+    for flag, undoing in _UNDOING.items():
         if flag not in names and find(config, flag) is not None:
-            yield Setting(flag, value)
-    for flag in _UNDOING_SWITCHES:
-        if flag not in names and find(config, flag) is not None:
-            yield Setting(flag.replace("--", "--no-", 1), None)
+            yield undoing
 
 
 def planned_settings(plan: Plan, installation: Installation) -> tuple[Setting, ...]:
