@@ -40,39 +40,38 @@ def weigh(tensors: Collection[Tensor], layers: int, experts: int, experts_used: 
     A token reads every repeating tensor (of the experts their used share) and the output matrix, which is the
     token embedding where there is no other; of the input embedding it reads one row, counted as nothing.
     """
-    sums: dict[tuple[str, str], list[int]] = {}
-    by_name: dict[str, Tensor] = {}
-    idle_elements = idle_bytes = expert_length = 0
-    for tensor in tensors:
-        role = role_of(tensor.name, layers)
-        matrix_bytes = tensor.stored_bytes if len(tensor.dimensions) > 1 else 0
-        row = sums.setdefault((role, tensor.storage_type), [0, 0, 0, 0])
-        for column, amount in enumerate((1, tensor.elements, tensor.stored_bytes, matrix_bytes)):
-            row[column] += amount
-        if experts and is_expert(tensor.name) and role == "repeating":
-            idle_elements += tensor.elements - tensor.elements * experts_used // experts
-            idle_bytes += tensor.stored_bytes - tensor.stored_bytes * experts_used // experts
-            if "ffn_down_exps" in tensor.name and matrix_bytes:
-                expert_length = max(expert_length, tensor.dimensions[0])
-        if tensor.name in (EMBEDDING, OUTPUT):
-            by_name[tensor.name] = tensor
-    groups = tuple(TensorGroup(*key, *row) for key, row in sorted(sums.items()))
-    tied = OUTPUT not in by_name
-    embedding = by_name.get(EMBEDDING)
+    groups = _groups(tensors, layers)
+    routed = [one for one in tensors if experts and is_expert(one.name) and role_of(one.name, layers) == "repeating"]
+    idle_elements = sum(one.elements - one.elements * experts_used // experts for one in routed)
+    idle_bytes = sum(one.stored_bytes - one.stored_bytes * experts_used // experts for one in routed)
+    lengths = (one.dimensions[0] for one in routed if "ffn_down_exps" in one.name and len(one.dimensions) > 1)
+    by_name = {one.name: one for one in tensors if one.name in (EMBEDDING, OUTPUT)}
+    tied, embedding = OUTPUT not in by_name, by_name.get(EMBEDDING)
     read_bytes = sum(group.stored_bytes for group in groups if group.role in ("repeating", "output")) - idle_bytes
     parameters = sum(group.elements for group in groups)
-    idle_elements += sum(group.elements for group in groups if group.role in _PASSIVE)
+    passive_elements = sum(group.elements for group in groups if group.role in _PASSIVE)
     return Weights(
         groups=groups,
         parameters=parameters,
-        active_parameters=parameters - idle_elements,
+        active_parameters=parameters - passive_elements - idle_elements,
         stored_bytes=sum(group.stored_bytes for group in groups),
         active_bytes=read_bytes + (embedding.stored_bytes if tied and embedding else 0),
         tied_output=tied,
         vocabulary_rows=embedding.dimensions[1] if embedding and len(embedding.dimensions) > 1 else 0,
-        expert_feed_forward_length=expert_length,
+        expert_feed_forward_length=max(lengths, default=0),
         layer_weights=layer_weights(tensors, layers),
     )
+
+
+def _groups(tensors: Iterable[Tensor], layers: int) -> tuple[TensorGroup, ...]:
+    """Number, elements, bytes and bytes in matrices of each role and storage type."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    for tensor in tensors:
+        matrix_bytes = tensor.stored_bytes if len(tensor.dimensions) > 1 else 0
+        row = sums.setdefault((role_of(tensor.name, layers), tensor.storage_type), [0, 0, 0, 0])
+        for column, amount in enumerate((1, tensor.elements, tensor.stored_bytes, matrix_bytes)):
+            row[column] += amount
+    return tuple(TensorGroup(*key, *row) for key, row in sorted(sums.items()))
 
 
 def layer_weights(tensors: Iterable[Tensor], layers: int) -> tuple[tuple[int, int], ...]:

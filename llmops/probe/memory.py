@@ -12,6 +12,7 @@ from llmops.probe.sources import Notes, keyed_numbers, read_source
 
 _MEMINFO = "/proc/meminfo"
 _PRESSURE = "/proc/pressure/memory"
+_GROUPS = "control groups"
 _AVERAGE_60 = re.compile(r"^(some|full) .*\bavg60=([0-9.]+)", re.MULTILINE)
 
 
@@ -20,55 +21,66 @@ def read_memory(
 ) -> tuple[Memory, tuple[Observation, ...]]:
     """Memory now. `engine_limit_bytes` is the unit's own MemoryMax, `engine_pids` the processes of the tuned engine."""
     notes = Notes()
-    meminfo = read_source(host, _MEMINFO)
-    kilobytes = keyed_numbers(meminfo.content)
-    pressure = read_source(host, _PRESSURE)
-    averages = {kind: float(value) for kind, value in _AVERAGE_60.findall(pressure.content or "")}
-    limit, room = limits.memory, limits.available
-    memory = Memory(
-        total_bytes=notes.note(
-            "memory.total_bytes", _bytes(kilobytes, "MemTotal"), f"{_MEMINFO} MemTotal", meminfo.reason
-        ),
-        available_bytes=notes.note(
-            "memory.available_bytes", _bytes(kilobytes, "MemAvailable"), f"{_MEMINFO} MemAvailable", meminfo.reason
-        ),
-        limit_bytes=notes.note(
-            "memory.limit_bytes",
-            limit.limit_bytes if limit else None,
-            limit.source if limit else "control groups",
-            limits.memory_reason,
-        ),
-        limit_available_bytes=notes.note(
-            "memory.limit_available_bytes",
-            room.available_bytes if room else None,
-            f"{room.source} less use without page cache" if room else "control groups",
-            limits.memory_reason,
-        ),
-        limit_source=limit.source if limit else None,
-        engine_limit_bytes=notes.note(
-            "memory.engine_limit_bytes", engine_limit_bytes, "MemoryMax of the engine's unit", "no limit in the unit"
-        ),
-        held_by_engine_bytes=held_by_engine(host, engine_pids),
-        pressure_some_percent=notes.note(
-            "memory.pressure_some_percent", averages.get("some"), f"{_PRESSURE} some avg60", pressure.reason
-        ),
-        pressure_full_percent=notes.note(
-            "memory.pressure_full_percent", averages.get("full"), f"{_PRESSURE} full avg60", pressure.reason
-        ),
-        group_used_bytes=notes.note(
-            "memory.group_used_bytes",
-            limits.group_used.used_bytes if limits.group_used else None,
-            limits.group_used.source if limits.group_used else "control groups",
-            "not in a container",
-        ),
-    )
-    processes = ", ".join(str(pid) for pid in engine_pids)
+    total, available = _of_machine(notes, host)
+    limit, limit_available = _of_groups(notes, limits)
     notes.note(
-        "memory.held_by_engine_bytes",
-        memory.held_by_engine_bytes,
-        f"RssAnon + RssShmem + locked pages of process {processes}" if engine_pids else "no engine runs",
+        "memory.engine_limit_bytes", engine_limit_bytes, "MemoryMax of the engine's unit", "no limit in the unit"
+    )
+    some, full = _pressure(notes, host)
+    used = _used_by_group(notes, limits)
+    held, processes = held_by_engine(host, engine_pids), ", ".join(str(pid) for pid in engine_pids)
+    read = f"RssAnon + RssShmem + locked pages of process {processes}" if engine_pids else "no engine runs"
+    notes.note("memory.held_by_engine_bytes", held, read)
+    memory = Memory(
+        total_bytes=total,
+        available_bytes=available,
+        limit_bytes=limit,
+        limit_available_bytes=limit_available,
+        limit_source=limits.memory.source if limits.memory else None,
+        engine_limit_bytes=engine_limit_bytes,
+        held_by_engine_bytes=held,
+        pressure_some_percent=some,
+        pressure_full_percent=full,
+        group_used_bytes=used,
     )
     return memory, tuple(notes.rows)
+
+
+def _of_machine(notes: Notes, host: Host) -> tuple[int | None, int | None]:
+    """All of it, and what is available now."""
+    meminfo = read_source(host, _MEMINFO)
+    kilobytes = keyed_numbers(meminfo.content)
+    total, available = _bytes(kilobytes, "MemTotal"), _bytes(kilobytes, "MemAvailable")
+    notes.note("memory.total_bytes", total, f"{_MEMINFO} MemTotal", meminfo.reason)
+    notes.note("memory.available_bytes", available, f"{_MEMINFO} MemAvailable", meminfo.reason)
+    return total, available
+
+
+def _of_groups(notes: Notes, limits: Limits) -> tuple[int | None, int | None]:
+    """The smallest limit of the control groups, and the least room under any of them."""
+    limit, room = limits.memory, limits.available
+    limit_bytes, room_bytes = limit.limit_bytes if limit else None, room.available_bytes if room else None
+    source = limit.source if limit else _GROUPS
+    room_source = f"{room.source} less use without page cache" if room else _GROUPS
+    notes.note("memory.limit_bytes", limit_bytes, source, limits.memory_reason)
+    notes.note("memory.limit_available_bytes", room_bytes, room_source, limits.memory_reason)
+    return limit_bytes, room_bytes
+
+
+def _pressure(notes: Notes, host: Host) -> tuple[float | None, float | None]:
+    """Percent of the last minute in which some processes, or all, waited for memory."""
+    pressure = read_source(host, _PRESSURE)
+    averages = {kind: float(value) for kind, value in _AVERAGE_60.findall(pressure.content or "")}
+    some, full = averages.get("some"), averages.get("full")
+    notes.note("memory.pressure_some_percent", some, f"{_PRESSURE} some avg60", pressure.reason)
+    notes.note("memory.pressure_full_percent", full, f"{_PRESSURE} full avg60", pressure.reason)
+    return some, full
+
+
+def _used_by_group(notes: Notes, limits: Limits) -> int | None:
+    used = limits.group_used
+    source = used.source if used else _GROUPS
+    return notes.note("memory.group_used_bytes", used.used_bytes if used else None, source, "not in a container")
 
 
 def _bytes(kilobytes: dict[str, int], name: str) -> int | None:
