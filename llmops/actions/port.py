@@ -11,6 +11,8 @@ from llmops.engines.unit import unit_of
 from llmops.host import Host, ProcessInfo
 
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::", "*", ""})  # noqa: S104 - recognised, never opened
+# What a name stands for that engines take for an address; sockets are listed by numbers.
+_NUMBERS = {"localhost": frozenset({"127.0.0.1", "::1"})}
 # systemd itself listens for a unit that a socket starts.
 _SYSTEMD = 1
 
@@ -20,11 +22,9 @@ def require_port(host: Host, unit: str, in_force: InForce) -> None:
     if in_force.url is None:
         return
     address = urlsplit(in_force.url)
-    holders = {
-        one.pid
-        for one in host.listening_sockets()
-        if one.port == address.port and one.address in {*_EVERY_ADDRESS, address.hostname}
-    }
+    name = address.hostname or ""
+    taken = _EVERY_ADDRESS | _NUMBERS.get(name, {name})
+    holders = {one.pid for one in host.listening_sockets() if one.port == address.port and one.address in taken}
     foreign = holders - {None, _SYSTEMD, *in_force.pids}
     if not foreign:
         return

@@ -45,6 +45,13 @@ def test_a_foreign_program_is_named_with_its_unit(address: str) -> None:
     assert "systemctl stop files.service" in (why.value.hint or "")
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_localhost_is_a_name_for_two_addresses(address: str) -> None:
+    taken = host(address, 9, process(9, "other"))
+    with pytest.raises(Misconfigured, match=r"other \(process 9\) listens at localhost:8000"):
+        require_port(taken, UNIT, InForce(url="http://localhost:8000", pid=7))
+
+
 def test_what_belongs_to_the_server_or_is_elsewhere_is_none_of_it() -> None:
     ours = InForce(url=URL, pid=7, worker_pids=(8,))
     for pid in (7, 8, 1, None):
