@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from llmops.core.demand import Demand, queue_requests, service_seconds
 from llmops.core.explanation_machine import machine_reasons
 from llmops.core.explanation_speed import rate_reasons
 from llmops.core.fitting import CONTEXT_STEP_TOKENS
+from llmops.core.model import ModelSpec
 from llmops.core.plan import Plan, Reason
 from llmops.core.problem import Problem
 from llmops.core.replicas import replica_reasons
@@ -20,7 +23,8 @@ def reasons(problem: Problem, plan: Plan, demand: Demand) -> tuple[Reason, ...]:
         *_load_reasons(problem, plan, demand),
         *_waiting_reasons(problem, plan, demand),
         *replica_reasons(problem, plan),
-        *_context_reasons(problem, plan),
+        _context_reason(problem, plan),
+        *_cache_reasons(problem, plan),
         *machine_reasons(problem, plan),
         *rate_reasons(problem, plan),
     )
@@ -123,43 +127,39 @@ def _queue_reason(problem: Problem, plan: Plan) -> Reason:
     return Reason("queue_requests", str(plan.queue_requests), formula, inputs, f"policy; {problem.rates.source}")
 
 
-def _context_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
-    model, workload, fixed = plan.model, problem.workload, problem.fixed
-    served = problem.preferred_context_tokens
-    growing = [layer for layer in model.attention_layers if layer.window_tokens is None]
-    shapes = dict.fromkeys((layer.kv_heads, layer.key_length, layer.value_length) for layer in growing)
-    layers = ", ".join(
-        f"{sum((one.kv_heads, one.key_length, one.value_length) == shape for one in growing)}"
-        f" layers of {shape[0]} x ({shape[1]} + {shape[2]})"
-        for shape in shapes
-    )
-    floor = workload.context_floor_tokens if fixed.context_tokens is None else fixed.context_tokens
-    return (
-        Reason(
-            "context_tokens_per_slot",
-            str(plan.context_tokens_per_slot),
-            "what is served until now where it fits; at least max(floor, prompt + reply), at most what the model was"
-            f" trained on; in steps of {CONTEXT_STEP_TOKENS}",
-            (
-                ("floor", str(floor)),
-                ("prompt + reply", str(workload.prompt_tokens + workload.reply_tokens)),
-                ("trained", str(model.context_tokens_trained)),
-                ("served until now", "nothing that was chosen" if served is None else str(served)),
-            ),
-            "workload, model header and what runs now",
+def _context_reason(problem: Problem, plan: Plan) -> Reason:
+    workload, given, served = problem.workload, problem.fixed.context_tokens, problem.preferred_context_tokens
+    floor = workload.context_floor_tokens if given is None else given
+    return Reason(
+        "context_tokens_per_slot",
+        str(plan.context_tokens_per_slot),
+        "what is served until now where it fits; at least max(floor, prompt + reply), at most what the model was"
+        f" trained on; in steps of {CONTEXT_STEP_TOKENS}",
+        (
+            ("floor", str(floor)),
+            ("prompt + reply", str(workload.prompt_tokens + workload.reply_tokens)),
+            ("trained", str(plan.model.context_tokens_trained)),
+            ("served until now", "nothing that was chosen" if served is None else str(served)),
         ),
+        "workload, model header and what runs now",
+    )
+
+
+def _cache_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
+    model = plan.model
+    return (
         Reason(
             "cache_types",
             f"{plan.cache_type_k} keys, {plan.cache_type_v} values",
             _cache_types_formula(problem, plan),
             (("allowed", " then ".join(problem.cache_types)),),
-            "policy" if fixed.cache_type_k is None else "the user",
+            "policy" if problem.fixed.cache_type_k is None else "the user",
         ),
         Reason(
             "cache_bytes_per_token",
             str(model.cache_bytes_per_token),
             "layers x KV heads x (key + value length) x 2 bytes, of the layers that keep the whole context",
-            (("layers", layers or "none"), ("of all", str(len(model.attention_layers)))),
+            (("layers", _growing_layers(model)), ("of all", str(len(model.attention_layers)))),
             "model header",
         ),
         Reason(
@@ -169,6 +169,20 @@ def _context_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
             (("slots", str(plan.slots)), ("context", str(plan.context_tokens_per_slot))),
             f"cache in {plan.cache_type_k}",
         ),
+    )
+
+
+def _growing_layers(model: ModelSpec) -> str:
+    """Those that keep the whole context, by their shapes."""
+    growing = [
+        (layer.kv_heads, layer.key_length, layer.value_length)
+        for layer in model.attention_layers
+        if layer.window_tokens is None
+    ]
+    counts = Counter(growing)
+    return (
+        ", ".join(f"{count} layers of {heads} x ({key} + {value})" for (heads, key, value), count in counts.items())
+        or "none"
     )
 
 
