@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmops.core.demand import read_demand, waiting_with
+from llmops.core.demand import read_demand, slots_fast_enough, waiting_with
 from llmops.core.plan import Fixed, Plan
 from llmops.core.problem import Problem
 from llmops.core.sizing import size
@@ -65,13 +65,32 @@ def test_slots_that_were_given_are_the_users_choice() -> None:
 @settings(max_examples=30, deadline=None)
 @given(users=st.integers(1, 400), seconds=st.floats(1.0, 80.0))
 def test_there_is_always_a_number_and_it_is_enough(users: int, seconds: float) -> None:
-    asked = problem(cpu_host(24 * GIB), replace(CHAT, users=users, generation_seconds=seconds))
+    asked = problem(one_card(), replace(CHAT, users=users, generation_seconds=seconds))
     plan = size(asked)
     if plan.replicas is None:
         assert plan.wait_probability <= asked.policy.wait_probability or plan.binding_constraint == "users"
     else:
         assert 2 <= plan.replicas <= users
         assert wait_at_one_of(asked, plan, plan.replicas) <= asked.policy.wait_probability
+
+
+def test_no_number_of_servers_helps_where_one_user_is_served_too_slowly() -> None:
+    asked = problem(cpu_host(24 * GIB), replace(CHAT, users=20))
+    plan = size(asked)
+    assert plan.binding_constraint == "speed"
+    assert slots_fast_enough(asked.rates, asked.policy, 1) == 0
+    assert plan.replicas is None
+    assert not any("servers like this one" in line for line in plan.warnings)
+
+
+def test_users_who_share_a_server_keep_to_their_turns() -> None:
+    asked = problem(one_card(), replace(CHAT, users=300, generation_seconds=None))
+    plan = size(asked)
+    assert plan.replicas is not None
+    load = replace(asked.workload, users=-(-300 // plan.replicas))
+    assert not read_demand(load, asked.policy, asked.rates, most_slots=asked.most_slots).saturated
+    never = replace(asked, workload=replace(asked.workload, turn_seconds=0.001))
+    assert size(never).replicas is None
 
 
 @pytest.mark.parametrize("users", [2, 3, 100])
