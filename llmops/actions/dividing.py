@@ -10,22 +10,37 @@ from llmops.actions.subject import PlanRequest, Subject
 from llmops.core.errors import DoesNotFit
 from llmops.core.plan import Plan
 from llmops.core.problem import Problem, Split
-from llmops.core.sizing import size
+from llmops.core.sizing import fitted_alone, size
 from llmops.host import Host
 
 
 def sized(host: Host, request: PlanRequest, found: Subject, problem: Problem) -> Plan:
     """The plan on the fewest cards that give the slots; raise DoesNotFit where none holds the model."""
-    plan = size(problem)
     splits = problem.choices.splits
-    split = split_of(plan)
-    if split != splits[0]:
-        rest = splits[splits.index(split) :]
-        plan = size(_with(host, request, found, problem, rest))
-        split = split_of(plan)
+    if len(splits) == 1:
+        return size(problem)
+    split = _best(host, request, found, problem)
+    if split is None:
+        return size(problem)  # which says why nothing fits
+    plan = size(_with(host, request, found, problem, (split,)))
     if plan.binding_constraint != "speed":
         return plan
     return _faster(host, request, found, problem, splits[splits.index(split) :]) or plan
+
+
+def _best(host: Host, request: PlanRequest, found: Subject, problem: Problem) -> Split | None:
+    """The first division that gives up nothing for the slots that are wanted at its own rates.
+
+    Else the one with most slots, of equal ones the first with fewest levers; None where none holds the model.
+    """
+    worth: dict[Split, tuple[int, int]] = {}
+    for split in problem.choices.splits:
+        fitted = fitted_alone(_with(host, request, found, problem, (split,)))
+        if fitted is not None and not fitted.levers:
+            return split
+        if fitted is not None:
+            worth[split] = fitted.shape.slots, -len(fitted.levers)
+    return max(worth, key=worth.__getitem__, default=None)
 
 
 def split_of(plan: Plan) -> Split:
@@ -56,6 +71,7 @@ def _faster(host: Host, request: PlanRequest, found: Subject, problem: Problem, 
 
 
 def _with(host: Host, request: PlanRequest, found: Subject, problem: Problem, splits: tuple[Split, ...]) -> Problem:
-    """The problem with these divisions alone, and the rates of the first."""
+    """The problem with these divisions alone, of all that are tried, and the rates of the first."""
     rates, _ = rates_of(host, request, found, splits[0], on_gpu=problem.on_gpu)
-    return replace(problem, rates=rates, choices=replace(problem.choices, splits=splits))
+    choices = replace(problem.choices, splits=splits, tried=problem.choices.tried or problem.choices.splits)
+    return replace(problem, rates=rates, choices=choices)

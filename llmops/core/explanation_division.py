@@ -34,7 +34,7 @@ def _division_reason(problem: Problem, plan: Plan) -> Reason:
             ("machines", str(plan.nodes)),
             ("links", _NAMES[kind_among(problem.hardware, gpus)] if len(gpus) > 1 else "none"),
             ("attention heads", str(plan.model.attention_heads)),
-            ("tried", ", ".join(str(one) for one in problem.choices.splits)),
+            ("tried", ", ".join(str(one) for one in problem.choices.tried or problem.choices.splits)),
         ),
         "the user, or the version's default" if given else "model configuration, links and memory budget",
     )

@@ -51,9 +51,9 @@ class Split:
 class Choices:
     """What a search may choose from with one engine, model and machine; what differs between engines is data here.
 
-    `cache_types` are those to try, in order (None: the policy's), `splits` too, the fewest cards first;
-    `larger_splits` need more cards than there are. `most_batch_tokens` is the engine's own large batch,
-    `least_batch_tokens` what a step must hold for the server to start,
+    `cache_types` are those to try, in order (None: the policy's), `splits` too, the fewest cards first; `tried` is what
+    `splits` were chosen from, `larger_splits` need more cards than there are. `most_batch_tokens` is the engine's own
+    large batch, `least_batch_tokens` what a step must hold for the server to start,
     `gpu_memory_utilization` the share of a card that an engine takes which always takes one. `is_paged`: all requests
     take blocks of one pool that is there from the start; more of them than it holds are interrupted, not refused.
     `splits_with_host`: it can be told which layers or experts stay with the processor; `spills_by_itself`: it leaves
@@ -66,6 +66,7 @@ class Choices:
     least_batch_tokens: int = 1
     gpu_memory_utilization: float | None = None
     splits: tuple[Split, ...] = (Split(),)
+    tried: tuple[Split, ...] = ()
     larger_splits: tuple[Split, ...] = ()
     is_paged: bool = False
     splits_with_host: bool = False

@@ -22,20 +22,31 @@ LEAST_SLOTS = 2
 
 def size(problem: Problem) -> Plan:
     """The plan that carries the workload; raise DoesNotFit, naming the smallest change that would fit."""
-    demand = read_demand(problem.workload, problem.policy, problem.rates, most_slots=problem.most_slots)
-    slots, binding = _wanted_slots(problem, demand)
-    start = _shape(problem, slots, _wanted_context(problem))
-    floor = min(needed_context(problem), start.context_tokens_per_slot)
+    demand, start, floor, binding = _wanted(problem)
     fitted = _fewest_cards(problem, demand, start, floor)
     if fitted is None:
         from llmops.core.refusal import does_not_fit
 
         raise does_not_fit(problem, replace(_on_all_cards(problem, start), context_tokens_per_slot=floor))
-    if fitted.shape.slots < slots:
+    if fitted.shape.slots < start.slots:
         binding = "memory"
     shape = _with_prompt_cache(problem, fitted.shape)
     plan = _plan(problem, shape, binding)
     return replace(plan, warnings=cautions(problem, plan, demand, fitted.levers))
+
+
+def fitted_alone(problem: Problem) -> Fitted | None:
+    """What fits with the first division alone; None where the model does not."""
+    demand, start, floor, _ = _wanted(problem)
+    return _fit(problem, demand, _divided(start, problem.choices.splits[0]), floor)
+
+
+def _wanted(problem: Problem) -> tuple[Demand, Shape, int, str]:
+    """The load, the shape that would carry it, the fewest tokens of a request, and what bounds the slots."""
+    demand = read_demand(problem.workload, problem.policy, problem.rates, most_slots=problem.most_slots)
+    slots, binding = _wanted_slots(problem, demand)
+    start = _shape(problem, slots, _wanted_context(problem))
+    return demand, start, min(needed_context(problem), start.context_tokens_per_slot), binding
 
 
 def _fewest_cards(problem: Problem, demand: Demand, start: Shape, floor: int) -> Fitted | None:

@@ -159,7 +159,7 @@ def _card_budget(share: CardShare, settings: VllmSettings, pool: Pool) -> Memory
         cache_bytes=cache,
         compute_bytes=share.activation[1],
         runtime_bytes=runtime[1],
-        reserve_bytes=_reserve(share, settings),
+        reserve_bytes=_reserve(share, settings) if pool.low.starts else _not_asked_for(share, settings, low),
         ranges=(
             ("weights_bytes", *share.weights),
             ("compute_bytes", *share.activation),
@@ -187,3 +187,14 @@ def _reserve(share: CardShare, settings: VllmSettings) -> int:
     beyond = share.graphs[1] + CAPTURE_MARGIN_BYTES if share.graphs[1] else 0
     counted = 0 if graphs_inside(settings) else share.graphs[1]
     return max(beyond - counted, 0) + share.requested[1] - share.requested[0]
+
+
+def _not_asked_for(share: CardShare, settings: VllmSettings, low: int) -> int:
+    """What must stay free where the cache is too small for one request: all of the card that the engine leaves alone.
+
+    More of it than is needed beside the share is no help, so that what is missing is what the cache lacks.
+    """
+    if settings.kv_memory_bytes is not None or settings.available_cache_bytes is not None:
+        return _reserve(share, settings)
+    taken = share.weights[1] + share.activation[1] + share.libraries[1] + share.graphs[1] + low
+    return max(_reserve(share, settings), card_free_bytes(share.gpu) - taken)

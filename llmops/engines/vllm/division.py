@@ -156,9 +156,13 @@ def splits_of_machines(asked: Division) -> tuple[Split, ...]:
 
 
 def larger_splits(asked: Division) -> tuple[Split, ...]:
-    """Divisions that need more cards of the same kind; none where the user fixed one, or the cards differ."""
+    """Divisions that need more cards of the same kind; none where the user fixed one, or the cards differ.
+
+    Nor for an instance of a divided card, of which a process is given only one.
+    """
     hardware, fixed = asked.hardware, asked.fixed
-    alike = len({(gpu.name, gpu.total_bytes) for gpu in hardware.gpus}) == 1
+    kinds = {(gpu.name, gpu.total_bytes, gpu.kind) for gpu in hardware.gpus}
+    alike = len(kinds) == 1 and hardware.gpus[0].kind != "instance"
     if not alike or any((fixed.tensor_parallel, fixed.pipeline_parallel, fixed.data_parallel, fixed.nodes)):
         return ()
     sizes = range(len(hardware.gpus) + 1, _MOST_CARDS_NAMED + 1)

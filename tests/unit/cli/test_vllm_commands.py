@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
 from llmops.cli.saved import plan_from_file
+from tests.truth.hf_configs import CONFIGS
 from tests.unit.cli.conftest import Run
 from tests.unit.cli.machine import Machine, checkpoint, model_file
 
@@ -293,7 +296,7 @@ def test_several_servers_and_the_front_before_them_are_written_together(
         "/10.0.0.2/etc/systemd/system/vllm.service",
     ]
     front = files["/10.0.0.1/etc/llmops/front.cfg"]
-    assert "    bind 127.0.0.1:8000\n" in front
+    assert "    bind 127.0.0.1:8000 proto h1\n" in front
     assert "    server engine2 10.0.0.2:9000 maxconn 4 check" in front
     assert run(*words).stdout == front
     assert "--host 10.0.0.2" in files["/10.0.0.2/etc/systemd/system/vllm.service"]
@@ -425,3 +428,30 @@ def test_divisions_that_vllm_refuses_are_usage_errors(
     assert ran.exit_code == 2
     assert said in ran.envelope["errors"][0]["message"]
     assert ran.envelope["errors"][0]["hint"]
+
+
+def published(directory: Path, name: str) -> str:
+    """A checkpoint of which only config.json is there."""
+    return str(copytree(CONFIGS / name, directory / name))
+
+
+def test_every_division_is_judged_by_its_own_speed(run: Run, machine: Machine, tmp_path: Path) -> None:
+    """Eight linked cards that share each layer need fewer slots than two groups of four, one after the other."""
+    card = ("--gpu", "H100:80GiB:80GiB:9.0:3350GB/s")
+    words = ("--engine", "vllm", "--engine-version", "0.29.0", *card * 8, "--links", "nvlink", "--ram", "1000GiB")
+    ran = run("plan", *words, "--model", published(tmp_path, "qwen3-235b-a22b"), "--users", "200", "--output", "json")
+    plan = ran.envelope["data"]["plan"]
+    assert (plan["tensor_parallel"], plan["pipeline_parallel"], plan["cache_type_k"]) == (8, 1, "bf16")
+    assert plan["binding_constraint"] == "users"
+    tried = next(row for row in ran.envelope["data"]["reasons"] if row["quantity"] == "tensor_parallel")
+    assert tried["inputs"]["tried"].startswith("1 x 1, 2 x 1, 4 x 1, 8 x 1, 4 x 2")
+
+
+def test_a_smaller_checkpoint_is_named_by_what_the_cache_lacks(run: Run, machine: Machine, tmp_path: Path) -> None:
+    card = ("--gpu", "RTX A4000:16GB:16GB:8.6:448GB/s")
+    words = ("plan", "--engine", "vllm", "--engine-version", "0.29.0", *card, "--ram", "64GiB", "--users", "5")
+    ran = run(*words, "--model", published(tmp_path, "qwen3-8b"), "--output", "json")
+    # Into the server's share of 14.9 GiB must go weights, a cache of 1.13 GiB and more.
+    said = re.search(r"under ([\d.]+) GiB \(now 15\.26 GiB\)", ran.envelope["errors"][0]["hint"])
+    assert ran.exit_code == 4 and said is not None
+    assert float(said[1]) < 14.9 * 0.92 - 1.13
