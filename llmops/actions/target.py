@@ -14,9 +14,9 @@ from llmops.core.files import Change, RenderedFile
 from llmops.core.plan import Plan
 from llmops.engines.base import Contradiction, Engine, Setting
 from llmops.engines.found import InForce, Installation
+from llmops.engines.unit import UNIT_DIRECTORY
 from llmops.host import Host
 
-UNIT_DIRECTORY = "/etc/systemd/system"
 _OUTSIDE = {"docker": "a Docker container", "podman": "a Podman container", "snap": "a snap"}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
@@ -29,6 +29,12 @@ class Setting:
     name: str
     value: str | None
     environment: bool = False
+
+
+def setting_words(settings: Iterable[Setting]) -> tuple[str, ...]:
+    """Settings as the words of a command line; variables are none of it."""
+    flags = (one for one in settings if not one.environment)
+    return tuple(word for one in flags for word in ((one.name,) if one.value is None else (one.name, one.value)))
 
 
 # Options (without their dashes) of one engine or of some, which the others have no setting for.

@@ -14,10 +14,14 @@ from llmops.systemd import Command, UnitFile
 from llmops.systemd.syntax import literal, resolve_specifiers, variables_in
 
 DROP_IN_NAME = "zz-llmops.conf"
+# Where an administrator's units are, and those that llmops makes.
+UNIT_DIRECTORY = "/etc/systemd/system"
 UNIT_DIRECTORIES = (
-    "/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+    UNIT_DIRECTORY, "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
     "/lib/systemd/system",
 )  # fmt: skip
+# Files that llmops names in its units; only the person writes secrets into them.
+OWN_DIRECTORY = "/etc/llmops/"
 # What a complete unit of llmops hides from its service (ProtectHome, PrivateTmp): a model or a program below these must
 # be shown to it one by one.
 HIDDEN_PLACES = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa: S108 - nothing is written there
@@ -32,9 +36,14 @@ _KEPT_PREFIXES = frozenset("-+!|")
 _WILDCARDS = re.compile(r"[*?\[]")
 
 
+def unit_path(unit: str) -> str:
+    """Where llmops writes a unit that it makes itself."""
+    return f"{UNIT_DIRECTORY}/{unit}"
+
+
 def drop_in_path(unit: str) -> str:
     """The only file that llmops writes for a unit that it did not make."""
-    return f"/etc/systemd/system/{unit}.d/{DROP_IN_NAME}"
+    return f"{unit_path(unit)}.d/{DROP_IN_NAME}"
 
 
 def is_managed(file: UnitFile) -> bool:
@@ -157,12 +166,16 @@ def _matching(host: Host, name: PurePosixPath) -> tuple[str, ...]:
 def environment_file_settings(host: Host, unit: str, files: Sequence[UnitFile]) -> Iterator[tuple[str, str, str]]:
     """(path, name, value) of every variable in the environment files that can be read."""
     for path in environment_file_paths(host, unit, files):
-        try:
-            text = host.read_text(path)
-        except OSError:  # optional and absent, or not ours to read
-            continue
-        for name, value in systemd.environment_file_pairs(text):
+        for name, value in pairs_in_file(host, path):
             yield path, name, value
+
+
+def pairs_in_file(host: Host, path: str) -> tuple[tuple[str, str], ...]:
+    """The variables of one environment file; () for one that is optional and absent, or that only root may read."""
+    try:
+        return systemd.environment_file_pairs(host.read_text(path))
+    except OSError:
+        return ()
 
 
 def unit_of(process: ProcessInfo) -> str | None:

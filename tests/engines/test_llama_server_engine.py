@@ -15,8 +15,8 @@ from llmops.core.plan import Fixed, Plan, Policy
 from llmops.core.verification import Check, CheckStatus
 from llmops.core.workload import DEFAULTS, WorkloadKind
 from llmops.engines import engine_named
+from llmops.engines.base import setting_words
 from llmops.engines.found import Installation
-from llmops.engines.llama_server.command import setting_words
 from llmops.engines.llama_server.programs import ask
 from llmops.engines.llama_server.settings import compose
 from llmops.host.local import LocalHost

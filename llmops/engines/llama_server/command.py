@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from llmops.core.errors import Misconfigured
 from llmops.core.plan import Plan
-from llmops.engines.base import Setting
+from llmops.engines.base import Setting, setting_words
 from llmops.engines.found import InForce, Installation
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.arguments import (
@@ -74,16 +74,6 @@ def build(plan: Plan, installation: Installation, in_force: InForce | None = Non
 
 def _words(arguments: Sequence[Argument]) -> tuple[str, ...]:
     return tuple(word for argument in arguments for word in argument.words)
-
-
-def setting_words(settings: Sequence[Setting]) -> tuple[str, ...]:
-    """Settings as the words of a command line."""
-    return tuple(
-        word
-        for setting in settings
-        if not setting.environment
-        for word in ((setting.name,) if setting.value is None else (setting.name, setting.value))
-    )
 
 
 def variables(settings: Sequence[Setting]) -> tuple[tuple[str, str], ...]:

@@ -10,10 +10,9 @@ from llmops.engines.found import InForce
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.arguments import canonical_flag, find, program_length, read_arguments
 from llmops.engines.llama_server.options import Option
-from llmops.engines.unit import pairs_of
+from llmops.engines.unit import OWN_DIRECTORY, pairs_in_file, pairs_of
 from llmops.host import Host
 
-_OWN_DIRECTORY = "/etc/llmops/"
 _OFF = frozenset({"0", "false", "off", "disabled"})
 # Each says only a part of what --load-mode says; builds that know --load-mode refuse or ignore them.
 _PARTS_OF_LOAD_MODE = frozenset(
@@ -39,8 +38,8 @@ def contradictions(
     variables = dict(in_force.configured_environment or ())
     found = [*_in_commands(files, unit, planned, variables), *_in_environment(files, unit, planned)]
     for path in in_force.environment_files:
-        if path not in managed and not path.startswith(_OWN_DIRECTORY):
-            found += _in_environment_file(host, path, planned)
+        if path not in managed and not path.startswith(OWN_DIRECTORY):
+            found += _variables(path, "environment_file", pairs_in_file(host, path), planned)
     return tuple(found)
 
 
@@ -76,14 +75,6 @@ def _in_environment(
 ) -> Iterator[Contradiction]:
     for path, value in systemd.values(files, "Service", "Environment"):
         yield from _variables(path, "drop_in", pairs_of(value, unit), planned)
-
-
-def _in_environment_file(host: Host, path: str, planned: Mapping[Option, Setting]) -> tuple[Contradiction, ...]:
-    try:
-        text = host.read_text(path)
-    except OSError:
-        return ()  # optional, no file at all, or one that only root may read: apply itself runs as root
-    return tuple(_variables(path, "environment_file", systemd.environment_file_pairs(text), planned))
 
 
 def _variables(

@@ -7,14 +7,13 @@ from pathlib import PurePosixPath
 from llmops.core.errors import Misconfigured
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
-from llmops.engines.base import Setting
+from llmops.engines.base import Setting, setting_words
 from llmops.engines.found import FOREIGN, InForce, Installation
-from llmops.engines.llama_server.command import CommandLine, build, model_path, setting_words, variables
+from llmops.engines.llama_server.command import CommandLine, build, model_path, variables
 from llmops.engines.llama_server.settings import compose, require_usable
-from llmops.engines.unit import HIDDEN_PLACES, drop_in_path
+from llmops.engines.unit import HIDDEN_PLACES, drop_in_path, unit_path
 
 NEW_UNIT = "llama-server.service"
-_UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
 
 
 def render_files(plan: Plan, installation: Installation, in_force: InForce) -> tuple[RenderedFile, ...]:
@@ -81,7 +80,7 @@ def complete_unit(
         clients=clients,
         user=None,
     )
-    return RenderedFile(str(_UNIT_DIRECTORY / unit), content)
+    return RenderedFile(unit_path(unit), content)
 
 
 def foreign(plan: Plan, installation: Installation) -> Misconfigured:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from llmops.core.plan import Plan
-from llmops.engines.base import Launch, Setting
+from llmops.engines.base import Launch, Setting, setting_words
 from llmops.engines.found import Installation
-from llmops.engines.llama_server.command import model_path, setting_words, variables
+from llmops.engines.llama_server.command import model_path, variables
 from llmops.engines.llama_server.endpoint import DEFAULT_HOST, url_of
 from llmops.engines.llama_server.settings import compose, require_usable
 

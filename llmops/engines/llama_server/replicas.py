@@ -5,10 +5,10 @@ from __future__ import annotations
 from llmops.core.errors import Misconfigured
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
-from llmops.engines.base import Setting
+from llmops.engines.base import Setting, setting_words
 from llmops.engines.found import FOREIGN, InForce, Installation
 from llmops.engines.inventory import Place
-from llmops.engines.llama_server.command import model_path, setting_words
+from llmops.engines.llama_server.command import model_path
 from llmops.engines.llama_server.files import NEW_UNIT, complete_unit, foreign
 from llmops.engines.llama_server.settings import compose, require_usable
 

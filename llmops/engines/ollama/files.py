@@ -12,11 +12,10 @@ from llmops.engines.base import Contradiction, Setting
 from llmops.engines.found import FOREIGN, InForce, Installation
 from llmops.engines.inventory import Place
 from llmops.engines.ollama.settings import compose, require_usable
-from llmops.engines.unit import drop_in_path, pairs_of
+from llmops.engines.unit import OWN_DIRECTORY, drop_in_path, pairs_in_file, pairs_of
 from llmops.host import Host
 
 _INSTALLED_UNIT = "ollama.service"
-_OWN_DIRECTORY = "/etc/llmops/"
 _HOW = {
     "docker": "start the container anew with: {words}",
     "podman": "start the container anew with: {words}",
@@ -96,16 +95,9 @@ def contradictions(host: Host, settings: Sequence[Setting], unit: str, in_force:
         for _, value in systemd.values((systemd.UnitFile(path, text),), "Service", "Environment"):
             found += _against(path, "drop_in", pairs_of(value, unit), planned)
     for path in in_force.environment_files:
-        if not path.startswith(_OWN_DIRECTORY):
-            found += _against(path, "environment_file", _file_pairs(host, path), planned)
+        if not path.startswith(OWN_DIRECTORY):
+            found += _against(path, "environment_file", pairs_in_file(host, path), planned)
     return tuple(found)
-
-
-def _file_pairs(host: Host, path: str) -> tuple[tuple[str, str], ...]:
-    try:
-        return systemd.environment_file_pairs(host.read_text(path))
-    except OSError:
-        return ()  # optional, no file at all, or one that only root may read: apply itself runs as root
 
 
 def _against(

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from llmops.core.errors import Misconfigured, TooOld
 from llmops.core.plan import Plan
 from llmops.core.version import Since, Timeline, Version
-from llmops.engines.base import Setting
+from llmops.engines.base import Setting, setting_words
 from llmops.engines.found import InForce, Installation
 from llmops.engines.unit import kept_prefix, literals, require_open
 from llmops.engines.vllm.arguments import arguments
@@ -155,11 +155,6 @@ def _model_setting(
     if model_of((*program, *present)) is None and model_of((*program, *present), config) == name:
         return ()
     return (Setting("--model", name),) if program[-1] == MODULE else (Setting(name, None),)
-
-
-def setting_words(settings: Sequence[Setting]) -> tuple[str, ...]:
-    """Settings as the words of a command line."""
-    return tuple(word for one in settings for word in ((one.name,) if one.value is None else (one.name, one.value)))
 
 
 def configured(words: Sequence[str], in_force: InForce | None) -> tuple[Argument, ...]:

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from llmops.core.errors import Misconfigured
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
-from llmops.engines.base import Setting
+from llmops.engines.base import Setting, setting_words
 from llmops.engines.found import CONTAINERS, InForce, Installation
-from llmops.engines.unit import HIDDEN_PLACES, drop_in_path
+from llmops.engines.unit import HIDDEN_PLACES, drop_in_path, unit_path
 from llmops.engines.vllm.arguments import arguments
 from llmops.engines.vllm.command import (
     DEFAULT_HOST,
@@ -20,7 +20,6 @@ from llmops.engines.vllm.command import (
     build,
     cached_repository,
     require_usable,
-    setting_words,
 )
 from llmops.engines.vllm.launch import ENVIRONMENT, variable_pairs
 from llmops.engines.vllm.observe import VllmInForce
@@ -30,7 +29,6 @@ KEY_FILE = "/etc/llmops/vllm-key.env"
 CONFIG_FILE = "/etc/llmops/vllm.yaml"
 # Workers end after the last request; SIGKILL must not come before that.
 STOP_SECONDS = DRAIN_SECONDS + 30
-_UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _STATE, _CACHE = "/var/lib/vllm", "/var/cache/vllm"
 
@@ -113,7 +111,7 @@ def complete_unit(
         clients=clients,
         stop_seconds=STOP_SECONDS,
     )
-    return RenderedFile(str(_UNIT_DIRECTORY / unit), content)
+    return RenderedFile(unit_path(unit), content)
 
 
 def _environment(plan: Plan, network: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:

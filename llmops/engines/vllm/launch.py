@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmops.core.plan import Plan
-from llmops.engines.base import Launch, Setting
+from llmops.engines.base import Launch, Setting, setting_words
 from llmops.engines.found import Installation
 from llmops.engines.vllm.arguments import variables
 from llmops.engines.vllm.command import (
@@ -11,7 +11,6 @@ from llmops.engines.vllm.command import (
     cached_repository,
     planned_settings,
     serve_words,
-    setting_words,
     url_of,
 )
 from llmops.engines.vllm.words import MODULE

@@ -7,7 +7,7 @@ from dataclasses import replace
 from llmops.core.errors import Misconfigured, TooOld, UsageError
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
-from llmops.engines.base import Setting
+from llmops.engines.base import Setting, setting_words
 from llmops.engines.found import CONTAINERS, InForce, Installation
 from llmops.engines.inventory import Inventory, Machine
 from llmops.engines.vllm.arguments import NODES_FLAG
@@ -18,7 +18,6 @@ from llmops.engines.vllm.command import (
     require_flags,
     require_usable,
     serve_words,
-    setting_words,
     url_of,
 )
 from llmops.engines.vllm.files import NEW_UNIT, complete_unit, options_yaml

@@ -5,10 +5,10 @@ from __future__ import annotations
 from llmops.core.errors import UsageError
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
-from llmops.engines.base import Setting
+from llmops.engines.base import Setting, setting_words
 from llmops.engines.found import InForce, Installation
 from llmops.engines.inventory import Place
-from llmops.engines.vllm.command import CommandLine, planned_settings, serve_words, setting_words, url_of
+from llmops.engines.vllm.command import CommandLine, planned_settings, serve_words, url_of
 from llmops.engines.vllm.files import NEW_UNIT, complete_unit
 from llmops.engines.vllm.machines import model_setting, require_own_unit
 

@@ -9,8 +9,9 @@ import pytest
 from llmops.core.errors import Misconfigured, TooOld
 from llmops.core.version import Version
 from llmops.engines import engine_named
+from llmops.engines.base import setting_words
 from llmops.engines.found import InForce
-from llmops.engines.llama_server.command import build, setting_words
+from llmops.engines.llama_server.command import build
 from llmops.engines.llama_server.settings import compose, padded, slot_context_tokens
 from tests.unit.engines.llama_host import MODEL, OLD_HELP, SERVER, a_plan, installed
 
