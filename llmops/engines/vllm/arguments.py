@@ -78,6 +78,11 @@ def _let_in(plan: Plan, version: Version | None) -> int:
     return most if QUEUE_SHARED.at(version) else -(-most // plan.data_parallel)
 
 
+def waiting_of(limit: int, slots: int, engines: int, version: Version | None) -> int:
+    """Requests that may wait where `--max-num-queued-reqs` is `limit` and `slots` run over all engines side by side."""
+    return max(0, (limit if QUEUE_SHARED.at(version) else limit * engines) - slots)
+
+
 def variables(plan: Plan) -> tuple[Setting, ...]:
     """What no flag says: the layers of each stage, and that cards are counted as they lie on the bus."""
     if not plan.layer_partition:

@@ -112,7 +112,7 @@ class Vllm:
         """What runs now in a plan's own terms."""
         from llmops.engines.vllm.served import served
 
-        return served(in_force)
+        return served(in_force, installation)
 
     def with_defaults(self, fixed: Fixed, model: ModelSpec, installation: Installation, hardware: Hardware) -> Fixed:
         """What this version chooses by itself on these cards for all that is not fixed."""

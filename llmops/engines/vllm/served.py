@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmops.core.plan import Fixed
-from llmops.engines.found import InForce, Served
+from llmops.core.version import Version
+from llmops.engines.found import InForce, Installation, Served
+from llmops.engines.vllm.arguments import waiting_of
 from llmops.engines.vllm.observe import VllmInForce
 from llmops.engines.vllm.words import Argument, amount, find
 
@@ -18,27 +20,28 @@ _WORKS_AGAINST = {
 }
 
 
-def served(in_force: InForce) -> Served | None:
+def served(in_force: InForce, installation: Installation) -> Served | None:
     """The values in force; None where it does not say how many requests run at once and how long each may be."""
     if not isinstance(in_force, VllmInForce) or in_force.options is None:
         return None
     slots, longest, options = in_force.slots, in_force.longest_request_tokens, in_force.options
     if slots is None or longest is None:
         return None
-    queued = _number(options, "--max-num-queued-reqs")
+    queued, engines = _number(options, "--max-num-queued-reqs"), _number(options, "--data-parallel-size")
+    version = Version.parse(in_force.version or "") or installation.version
     cache_type = _cache_type(options)
     values = Fixed(
         slots=slots,
         context_tokens=longest,
         cache_type_k=cache_type,
         cache_type_v=cache_type,
-        queue_requests=None if queued is None else max(0, queued - slots),
+        queue_requests=None if queued is None else waiting_of(queued, slots, engines or 1, version),
         batch_tokens=_number(options, "--max-num-batched-tokens"),
         gpu_memory_utilization=_share(options),
         kv_memory_bytes=_number(options, "--kv-cache-memory-bytes"),
         tensor_parallel=_number(options, "--tensor-parallel-size"),
         pipeline_parallel=_number(options, "--pipeline-parallel-size"),
-        data_parallel=_number(options, "--data-parallel-size"),
+        data_parallel=engines,
         expert_parallel=_switch(options, "--enable-expert-parallel"),
         prefix_caching=_switch(options, "--enable-prefix-caching"),
         enforce_eager=bool(_switch(options, "--enforce-eager")),

@@ -181,6 +181,9 @@ def test_slots_are_those_of_all_engines_side_by_side() -> None:
     assert found is not None
     values = found.values
     assert (values.slots, values.data_parallel, values.expert_parallel, values.queue_requests) == (12, 3, True, 8)
+    host.answers[f"{URL}/version"] = Response(200, '{"version":"0.29.0"}')
+    older = VLLM.served(observe(host, RUNNING), RUNNING)
+    assert older is not None and older.values.queue_requests == 3 * 20 - 12, "each of three servers counts its own"
 
 
 def test_of_several_engines_the_one_with_the_smallest_cache_counts() -> None:
