@@ -55,6 +55,8 @@ def build(plan: Plan, installation: Installation, in_force: InForce | None = Non
     if not _model_stays(plan, arguments, in_force):
         own.append(Setting("--model", model_path(plan)))
         replaced.append(options.MODEL)
+    if any(options.option_of(one.name) is options.DEVICES for one in draft.settings):
+        replaced.append(options.DEVICES)
     endpoint = read_endpoint(arguments, in_force)
     own += [Setting("--host", endpoint.host), Setting("--port", endpoint.port)]
     settings = (*own, *(one for one in draft.settings if not (one.environment and waits_as_told(in_force))))

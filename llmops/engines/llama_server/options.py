@@ -56,7 +56,7 @@ CHECKPOINTS = Option(
 SWA_FULL = Option("swa_full", ("--swa-full",), ("LLAMA_ARG_SWA_FULL",))
 REPACK = Option("repack", ("--repack",), ("LLAMA_ARG_REPACK", "LLAMA_ARG_NO_REPACK"), ("--no-repack", "-nr"))
 # Which cards are opened is the person's choice; a plan without cards opens none.
-DEVICES, NO_DEVICE = ("--device", "-dev"), "none"
+DEVICES, NO_DEVICE = Option("devices", ("--device", "-dev"), ("LLAMA_ARG_DEVICE",)), "none"
 FIT = Option("fit", ("--fit", "-fit"), ("LLAMA_ARG_FIT",))
 METRICS = Option("metrics", ("--metrics",), ("LLAMA_ARG_ENDPOINT_METRICS",))
 # One setting, written `--load-mode MODE` since build 10105 and with the other words before; the removed words must go
@@ -73,7 +73,7 @@ PLANNED: tuple[Option, ...] = (
     GPU_LAYERS, CPU_EXPERT_LAYERS, CPU_EXPERTS, TENSOR_SPLIT, FLASH_ATTENTION, PROMPT_CACHE, CHECKPOINTS, SWA_FULL,
     LOAD_MODE, REPACK, FIT, METRICS,
 )  # fmt: skip
-ALL: tuple[Option, ...] = (MODEL, HOST, PORT, *PLANNED)
+ALL: tuple[Option, ...] = (MODEL, HOST, PORT, DEVICES, *PLANNED)
 
 # Words that newer builds refuse, with the word that took over the same meaning (removed between builds 9004 and 9016).
 RENAMED: dict[str, str] = {

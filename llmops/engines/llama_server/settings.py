@@ -113,7 +113,7 @@ def _add_placement(draft: Draft, plan: Plan) -> None:
     if layers is None:
         # With no layer on them, cards would still be opened and compute large batches (--op-offload).
         layers = 0
-        draft.prefer(options.DEVICES, options.NO_DEVICE)
+        draft.prefer(options.DEVICES.spellings, options.NO_DEVICE)
     draft.require(options.GPU_LAYERS, str(layers))
     if plan.cpu_expert_layers:
         draft.require(options.CPU_EXPERT_LAYERS, str(plan.cpu_expert_layers))

@@ -89,6 +89,18 @@ def test_layers_are_placed_and_nothing_may_move_them() -> None:
     assert "--gpu-layers" not in words(a_plan(gpu_layers=None), accelerators=())
 
 
+def test_cards_stay_as_a_person_chose_them_unless_a_plan_uses_none() -> None:
+    running = InForce(pid=1, arguments=("/usr/bin/llama-server", "-m", MODEL, "-dev", "CUDA1"))
+    server = installed(managed_by="process", accelerators=("CUDA0: a card", "CUDA1: a card"))
+    used = build(a_plan(gpu_layers=37), server, running).words
+    assert used[used.index("-dev") + 1] == "CUDA1"
+    unused = build(a_plan(gpu_layers=None), server, running).words
+    assert "-dev" not in unused
+    assert unused.count("--device") == 1
+    again = build(a_plan(gpu_layers=None), server, replace(running, arguments=unused)).words
+    assert again == unused
+
+
 def test_one_pool_only_when_the_plan_says_so() -> None:
     plan = a_plan(kv_unified=True)
     said = words(plan)
