@@ -9,11 +9,10 @@ from llmops.core.explanation_machine import machine_reasons
 from llmops.core.explanation_speed import rate_reasons
 from llmops.core.fitting import CONTEXT_STEP_TOKENS
 from llmops.core.model import ModelSpec
-from llmops.core.plan import Plan, Reason
+from llmops.core.plan import NOT_COMPUTED, Plan, Reason
 from llmops.core.problem import Problem
 from llmops.core.replicas import replica_reasons
 
-NOT_COMPUTED = "not computed: given, or the engine's own choice"
 _QUEUE_MODEL = "finite-source queue M/M/k//N, seen by an arriving user"
 
 

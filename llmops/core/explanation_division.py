@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from llmops.core.card_links import FAST, exchange_bytes, kind_among, links_among, slowest_rate
-from llmops.core.plan import Plan, Reason
+from llmops.core.card_links import FAST, NAMES, exchange_bytes, kind_among, links_among, slowest_rate
+from llmops.core.hardware import Gpu
+from llmops.core.plan import NOT_COMPUTED, Plan, Reason
 from llmops.core.problem import Problem
 from llmops.core.units import format_bytes, format_rate
-
-GIVEN = "not computed: given, or the engine's own choice"
-_NAMES = {"nvlink": "NVLink", "xgmi": "XGMI", "pcie": "PCIe", None: "not known"}
 
 
 def division_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
@@ -28,11 +26,11 @@ def _division_reason(problem: Problem, plan: Plan) -> Reason:
     return Reason(
         "tensor_parallel",
         f"{plan.tensor_parallel} for each layer, {plan.pipeline_parallel} after each other",
-        GIVEN if given else _order(problem, plan),
+        NOT_COMPUTED if given else _order(problem, plan),
         (
             ("cards", str(len(gpus))),
             ("machines", str(plan.nodes)),
-            ("links", _NAMES[kind_among(problem.hardware, gpus)] if len(gpus) > 1 else "none"),
+            ("links", _kind(problem, gpus) if len(gpus) > 1 else "none"),
             ("attention heads", str(plan.model.attention_heads)),
             ("tried", ", ".join(str(one) for one in problem.choices.tried or problem.choices.splits)),
         ),
@@ -58,7 +56,7 @@ def _copies_reason(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
         Reason(
             "data_parallel",
             str(plan.data_parallel),
-            GIVEN if given else "slots = copies x slots of each: one copy has room for too few",
+            NOT_COMPUTED if given else "slots = copies x slots of each: one copy has room for too few",
             (
                 ("copies", str(plan.data_parallel)),
                 ("slots of each", str(each)),
@@ -91,12 +89,16 @@ def _exchange_reason(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
                 ("n", str(ranks)),
                 ("layers", str(plan.model.layers)),
                 ("width", str(plan.model.embedding_length)),
-                ("links", _NAMES[kind_among(problem.hardware, gpus)]),
+                ("links", _kind(problem, gpus)),
                 ("slowest", "not known" if rate is None else format_rate(rate)),
             ),
             _source(problem),
         ),
     )
+
+
+def _kind(problem: Problem, gpus: tuple[Gpu, ...]) -> str:
+    return NAMES.get(kind_among(problem.hardware, gpus) or "", "not known")
 
 
 def _source(problem: Problem) -> str:
@@ -130,7 +132,7 @@ def _experts_reason(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
         Reason(
             "expert_parallel",
             f"about {plan.model.experts / cards:.3g} of {plan.model.experts} whole experts of a layer on each card",
-            GIVEN if given else "parts of experts cannot be divided evenly among the cards, whole ones can",
+            NOT_COMPUTED if given else "parts of experts cannot be divided evenly among the cards, whole ones can",
             (
                 ("experts", str(plan.model.experts)),
                 ("inner values of one", str(plan.model.expert_feed_forward_length)),

@@ -7,12 +7,10 @@ from dataclasses import replace
 from llmops.core.explanation_paged import paged_reasons
 from llmops.core.fitting import conversations_bytes, host_rest_bytes
 from llmops.core.memory.budget import PARTS, MemoryBudget
-from llmops.core.plan import Plan, Reason
+from llmops.core.plan import NOT_COMPUTED, Plan, Reason
 from llmops.core.problem import Problem
 from llmops.core.processors import MOST_UBATCH_TOKENS, batch_tokens, decode_threads
 from llmops.core.units import format_bytes
-
-GIVEN = "not computed: given, or the engine's own choice"
 
 
 def machine_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
@@ -73,7 +71,7 @@ def _batch_reason(problem: Problem, plan: Plan) -> Reason:
     if policy.protect == "ttft":
         formula = "the engine's large batch: the first token comes sooner, running streams stop longer"
     if fixed.batch_tokens is not None:
-        formula = GIVEN
+        formula = NOT_COMPUTED
     elif batch_tokens(prefill, policy, fixed, plan.slots)[0] != plan.batch_tokens:
         formula += "; kept from an earlier plan"
     return Reason(
@@ -99,7 +97,7 @@ def _switch_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
             layers,
             "all layers and the output on the cards, or none: a plan never spills"
             if fixed.gpu_layers is None
-            else GIVEN,
+            else NOT_COMPUTED,
             (("layers", str(plan.model.layers)), ("cards", str(len(problem.hardware.gpus)))),
             "probe and the engine's build" if fixed.gpu_layers is None else "the user",
         ),
@@ -146,7 +144,7 @@ def _prompt_cache_reason(problem: Problem, plan: Plan) -> Reason:
         " checkpoints: at most 8 per slot in a quarter of what is left"
     )
     if fixed.prompt_cache_bytes is not None:
-        formula = GIVEN
+        formula = NOT_COMPUTED
     conversations = conversations_bytes(plan.model, plan.workload.users, plan.shape)
     return Reason(
         "prompt_cache",

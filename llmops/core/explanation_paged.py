@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from llmops.core.explanation_division import GIVEN, division_reasons
+from llmops.core.explanation_division import division_reasons
 from llmops.core.memory.budget import MemoryBudget
-from llmops.core.plan import Plan, Reason
+from llmops.core.plan import NOT_COMPUTED, Plan, Reason
 from llmops.core.problem import Problem
 from llmops.core.processors import batch_tokens
 from llmops.core.units import format_bytes
@@ -23,7 +23,8 @@ def paged_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
 
 def _share_reason(problem: Problem, plan: Plan) -> Reason:
     if plan.kv_memory_bytes is not None:
-        return Reason(
+        own = "the version's own share, or what is free where that is less: it does not start otherwise"
+    return Reason(
             "kv_memory_bytes", format_bytes(plan.kv_memory_bytes), "given: the pool of each card", (), "the user"
         )
     cards = tuple(
@@ -35,7 +36,7 @@ def _share_reason(problem: Problem, plan: Plan) -> Reason:
     return Reason(
         "gpu_memory_utilization",
         f"{plan.gpu_memory_utilization:g}" if plan.gpu_memory_utilization is not None else "none",
-        GIVEN if given else "the version's own share, or what is free where that is less: it does not start otherwise",
+        NOT_COMPUTED if given else own,
         cards,
         "the user, or the version's default" if given else "the version's table and the probe",
     )
@@ -69,7 +70,7 @@ def _batch_reason(problem: Problem, plan: Plan) -> Reason:
     if policy.protect == "ttft":
         formula = "the engine's own large batch: the first token comes sooner, running streams wait longer for a step"
     if fixed.batch_tokens is not None:
-        formula = GIVEN
+        formula = NOT_COMPUTED
     elif batch_tokens(prefill, policy, fixed, plan.slots, choices.batch_limits)[0] != plan.batch_tokens:
         formula += "; kept from an earlier plan"
     elif plan.batch_tokens == choices.least_batch_tokens > 1:

@@ -21,6 +21,10 @@ class Reason:
     source: str
 
 
+# The formula of a number that nobody computed.
+NOT_COMPUTED = "not computed: given, or the engine's own choice"
+
+
 @dataclass(frozen=True)
 class Policy:
     """What the operator is willing to accept. Defaults and their reasons: docs/reference/policy.md."""
