@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from llmops.core.cautions import cautions
 from llmops.core.demand import Demand, queue_requests, read_demand, slots_fast_enough, waiting_with
@@ -18,6 +19,8 @@ from llmops.core.throughput import speeds
 
 # Slots for several users, however seldom they meet: one slot serves strictly one after the other.
 LEAST_SLOTS = 2
+
+T = TypeVar("T")
 
 
 def size(problem: Problem) -> Plan:
@@ -38,7 +41,7 @@ def size(problem: Problem) -> Plan:
 def fitted_alone(problem: Problem) -> Fitted | None:
     """What fits with the first division alone; None where the model does not."""
     demand, start, floor, _ = _wanted(problem)
-    return _fit(problem, demand, _divided(start, problem.choices.splits[0]), floor)
+    return _fit(problem, demand, _divided(problem, start, problem.choices.splits[0]), floor)
 
 
 def _wanted(problem: Problem) -> tuple[Demand, Shape, int, str]:
@@ -51,14 +54,22 @@ def _wanted(problem: Problem) -> tuple[Demand, Shape, int, str]:
 
 def _fewest_cards(problem: Problem, demand: Demand, start: Shape, floor: int) -> Fitted | None:
     """On the fewest cards where nothing is given up; else on those with most slots, of equal ones the fewest."""
-    found = []
-    for split in problem.choices.splits:
-        fitted = _fit(problem, demand, _divided(start, split), floor)
+    fits = (_fit(problem, demand, _divided(problem, start, split), floor) for split in problem.choices.splits)
+    return best_of((fitted, fitted) for fitted in fits)
+
+
+def best_of(fits: Iterable[tuple[T, Fitted | None]]) -> T | None:
+    """The first that gives nothing up; else the one with most slots, of equal ones the first with fewest levers.
+
+    None where nothing fits.
+    """
+    worth: list[tuple[tuple[int, int], T]] = []
+    for one, fitted in fits:
         if fitted is not None and not fitted.levers:
-            return fitted
+            return one
         if fitted is not None:
-            found.append(fitted)
-    return max(found, key=lambda fitted: (fitted.shape.slots, -len(fitted.levers)), default=None)
+            worth.append(((fitted.shape.slots, -len(fitted.levers)), one))
+    return max(worth, key=lambda row: row[0])[1] if worth else None
 
 
 def _fit(problem: Problem, demand: Demand, start: Shape, floor: int) -> Fitted | None:
@@ -69,14 +80,15 @@ def _fit(problem: Problem, demand: Demand, start: Shape, floor: int) -> Fitted |
     return None if too_few else fitted
 
 
-def _divided(shape: Shape, split: Split) -> Shape:
-    return replace(shape, **{row.name: getattr(split, row.name) for row in fields(Split)})
+def _divided(problem: Problem, shape: Shape, split: Split) -> Shape:
+    share = problem.fixed.gpu_memory_utilization or problem.choices.share_of(split)
+    return replace(shape, gpu_memory_utilization=share, **{row.name: getattr(split, row.name) for row in fields(Split)})
 
 
 def _on_all_cards(problem: Problem, shape: Shape) -> Shape:
     """What an error is told of: the division that uses most cards for one copy of the model."""
     whole = [split for split in problem.choices.splits if split.data_parallel == 1] or problem.choices.splits
-    return _divided(shape, max(whole, key=lambda split: split.cards))
+    return _divided(problem, shape, max(whole, key=lambda split: split.cards))
 
 
 def size_explicit(problem: Problem) -> Plan:
