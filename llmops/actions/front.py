@@ -24,6 +24,7 @@ from llmops.state import read_applied_document
 
 _READY_SECONDS = 30.0
 _KEY = "front"
+_APPLY_AGAIN = "apply the front again: llmops apply --front haproxy --listen ADDRESS:PORT; or go back: llmops rollback"
 
 
 def spec_of(plan: Plan, in_force: InForce, listen: Address | None) -> FrontSpec:
@@ -62,8 +63,16 @@ def applied_front(host: Host) -> FrontSpec | None:
     """The front that llmops applied last and nobody took back; raise UnreadableInput for a damaged memory of it."""
     document, problem = read_applied_document(host, front.NAME)
     if problem is not None:
-        raise UnreadableInput(problem, hint="apply the front again")
-    return decode(FrontSpec, document[_KEY], "the applied front") if _KEY in document else None
+        raise UnreadableInput(problem, hint=_APPLY_AGAIN)
+    if _KEY not in document:
+        return None
+    try:
+        return decode(FrontSpec, document[_KEY], "the applied front")
+    except (UnreadableInput, ValueError) as why:
+        told = why.message if isinstance(why, UnreadableInput) else str(why)
+        raise UnreadableInput(
+            f"what an earlier llmops remembered of the front cannot be read here: {told}", hint=_APPLY_AGAIN
+        ) from None
 
 
 def verify_front(host: Host, spec: FrontSpec, *, engine_slots: int | None) -> VerificationReport:

@@ -139,6 +139,7 @@ def _address(raw: object, at: str) -> str:
         address = ip_address(raw) if isinstance(raw, str) else None
     except ValueError:
         address = None
+    address = getattr(address, "ipv4_mapped", None) or address  # an IPv4 address in the clothes of an IPv6 one
     if address is None or "%" in str(raw):
         raise UnreadableInput(f"{at}: {raw!r} is not an IP address", hint="write it in numbers, such as 10.0.0.1")
     if address.is_loopback or address.is_unspecified or address.is_multicast:

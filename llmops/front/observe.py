@@ -66,7 +66,7 @@ def _file(host: Host, spec: FrontSpec) -> Check:
         return Check(name, expected, "no such file", CheckStatus.FAIL)
     except OSError as problem:
         return Check(name, expected, None, CheckStatus.NOT_EVALUATED, str(problem))
-    return _compared(name, expected, expected if same else "edited since")
+    return _compared(name, expected, expected if same else "edited since, or written by another llmops")
 
 
 def _unit(host: Host) -> Check:

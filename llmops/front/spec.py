@@ -100,8 +100,17 @@ def front_of_replicas(
 
 
 def _that_connect(queue_requests: int, slots: int) -> int:
-    """As many of them as can hold a connection: what cannot would wait unseen, and be neither counted nor refused."""
-    return max(0, min(queue_requests, MOST_CONNECTIONS - _FOR_QUESTIONS - slots))
+    """As many of them as can hold a connection: what cannot would wait unseen, and be neither counted nor refused.
+
+    Raise UsageError where not even those that are served can.
+    """
+    left = MOST_CONNECTIONS - _FOR_QUESTIONS - slots
+    if left < 0:
+        raise UsageError(
+            f"{slots} requests at once are more than the {MOST_CONNECTIONS - _FOR_QUESTIONS} that a front can hold",
+            hint="put several fronts before fewer servers each",
+        )
+    return min(queue_requests, left)
 
 
 def require_free_place(listen: Address, beside: Sequence[Address]) -> None:

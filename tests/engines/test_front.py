@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from llmops.front import Address, FrontServer, FrontSpec, configuration_file, parse_listen
 from tests.engines.conftest import RunningServer, server
 from tests.engines.fronted import (
     CHAT,
@@ -25,6 +26,7 @@ from tests.engines.fronted import (
     answers,
     ask,
     begin,
+    check,
     connected,
     front_before,
     full,
@@ -92,6 +94,48 @@ def test_cheap_questions_are_answered_while_the_queue_is_full(front: Front) -> N
             assert call(f"{front.url}{path}").status == 200, path
         assert call(f"{front.url}/tokenize", {"content": "Hello"}, {"Content-Type": "application/json"}).status == 200
         assert load(front) == (SLOTS, QUEUE)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_a_body_that_never_comes_reaches_no_engine(front: Front, engine_url: str, method: str) -> None:
+    """llama-server reads the body of a GET too: forty of them would take every thread that it has."""
+    with contextlib.ExitStack() as senders:
+        connections = [senders.enter_context(contextlib.closing(connected(front))) for _ in range(40)]
+        for connection in connections:
+            connection.putrequest(method, "/slots")
+            connection.putheader("Content-Length", "10")
+            connection.endheaders()
+        assert call(f"{engine_url}/health").status == 200
+        assert connections[-1].getresponse().status == 408
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        # What stands behind the sign is dropped by engines: it would be a prompt that counts as a question.
+        (b"POST /completion#/tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", b"400"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", b"400"),
+        (b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 9\r\n\r\n{}", b"400"),
+        (b"GET /health HTTP/1.0\r\n\r\n", b"200"),
+    ],
+)
+def test_only_plain_requests_pass(front: Front, sent: bytes, status: bytes) -> None:
+    with contextlib.closing(connected(front)) as connection:
+        connection.sock.sendall(sent)
+        assert connection.sock.recv(100).split(b" ")[1] == status
+
+
+@pytest.mark.parametrize("listen", ["[::1]:8000", "[::]:8000", "0.0.0.0:80", "[fd00::2]:443"])
+@pytest.mark.parametrize("engine", ["llama-server", "ollama", "vllm"])
+def test_haproxy_takes_every_configuration_in_silence(engine: str, listen: str, tmp_path: Path) -> None:
+    places = (Address("fd00::10", 8000), Address("::1", 8001))
+    for servers in (places, places[1:]):
+        for queue in (0, QUEUE):
+            behind = tuple(FrontServer(place, SLOTS) for place in servers)
+            header = "X-Session-Id" if len(servers) > 1 else None
+            spec = FrontSpec(engine, behind, parse_listen(listen), queue, 60.0, header)
+            (tmp_path / "front.cfg").write_text(configuration_file(spec).content, encoding="utf-8")
+            check(tmp_path / "front.cfg")
 
 
 def test_a_large_prompt_is_refused_as_cleanly_as_a_small_one(front: Front) -> None:

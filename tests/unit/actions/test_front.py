@@ -33,6 +33,7 @@ from llmops.core.errors import (
     UnreadableInput,
 )
 from llmops.core.files import Change
+from llmops.core.serialization import encode
 from llmops.core.verification import CheckStatus
 from llmops.engines.found import InForce
 from llmops.front import CONFIGURATION_PATH, UNIT, UNIT_PATH, Address, FrontServer, FrontSpec
@@ -80,7 +81,7 @@ class FrontMachine(ServingMachine):
         self.taken = None
 
     def listens(self) -> Address | None:
-        bound = re.search(r"^    bind (\S+):(\d+)$", self.taken or "", re.MULTILINE) if UNIT in self.running else None
+        bound = re.search(r"^    bind (\S+):(\d+) ", self.taken or "", re.MULTILINE) if UNIT in self.running else None
         return Address(bound.group(1).strip("[]"), int(bound.group(2))) if bound else None
 
     def processes(self) -> tuple[ProcessInfo, ...]:
@@ -324,6 +325,23 @@ def test_a_damaged_memory_is_an_error_and_not_no_front() -> None:
     host.files["/var/lib/llmops/applied-haproxy.json"] = FakeFile("{")
     with pytest.raises(UnreadableInput):
         applied_front(host)
+
+
+@pytest.mark.parametrize(
+    "remembered",
+    [
+        # As llmops wrote it before there were several servers.
+        {"engine": "llama-server", "server": {"host": "127.0.0.1", "port": 8080}, "slots": 2},
+        {**encode(SPEC), "listen": {"host": "localhost", "port": 8000}},
+    ],
+)
+def test_what_another_llmops_remembered_says_what_to_do(remembered: object) -> None:
+    host = machine()
+    text = json.dumps({"schema": 1, "data": {"front": remembered}})
+    host.files["/var/lib/llmops/applied-haproxy.json"] = FakeFile(text)
+    with pytest.raises(UnreadableInput, match="an earlier llmops remembered") as caught:
+        verify_applied_front(host)
+    assert "llmops apply --front haproxy --listen" in str(caught.value.hint)
 
 
 def test_the_history_keeps_what_was_written() -> None:

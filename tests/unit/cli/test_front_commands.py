@@ -20,7 +20,7 @@ def test_render_prints_exactly_the_configuration(run: Run, machine: Machine, mod
     ran = run("render", "--front", "haproxy", "--model", model, *VERSION, "--slots", "2", "--queue", "3")
     assert ran.exit_code == 0, ran.stderr
     assert ran.stdout.startswith("# Managed by llmops.")
-    assert "    bind 127.0.0.1:8000\n" in ran.stdout
+    assert "    bind 127.0.0.1:8000 proto h1\n" in ran.stdout
     assert "    server engine 127.0.0.1:8080 maxconn 2 check" in ran.stdout
     assert "{ queue(generation) ge 3 }" in ran.stdout
 

@@ -86,6 +86,14 @@ def test_of_vllm_only_what_its_key_guards_passes() -> None:
         assert bodies(other, "closed") == []
 
 
+def test_nothing_reaches_an_engine_in_parts_or_as_something_else() -> None:
+    assert starting(SPEC, "http-request wait-for-body") == ["http-request wait-for-body time 10s"], (
+        "whatever its method"
+    )
+    assert starting(SPEC, "bind") == ["bind 127.0.0.1:8000 proto h1"]
+    assert starting(SPEC, "http-request return status 400") == ['http-request return status 400 if { url -m sub "#" }']
+
+
 def test_what_becomes_a_websocket_takes_a_slot() -> None:
     counted = starting(VLLM, "http-request set-var(txn.generation)")
     assert counted[1].endswith("if { req.hdr(Upgrade) -i websocket }")

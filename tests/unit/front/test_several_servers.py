@@ -98,6 +98,8 @@ def test_nobody_waits_without_a_connection() -> None:
     assert front_spec(replace(plan, queue_requests=99_999), PLACES[0], listen).queue_requests == 4096 - 512 - 5
     wide = front_of_replicas(plan, PLACES, listen, machine="10.0.0.9", queue_requests=99_999)
     assert wide.slots + wide.queue_requests == 4096 - 512
+    with pytest.raises(UsageError, match="3600 requests at once are more than the 3584"):
+        front_of_replicas(replace(plan, slots=1200), PLACES, listen, machine="10.0.0.9")
 
 
 def test_the_front_takes_no_place_of_a_server_on_its_machine() -> None:
