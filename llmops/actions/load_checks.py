@@ -55,7 +55,9 @@ class Load:
         if self.processing:
             return f"{self.processing} requests of others were being served meanwhile"
         share = self.others_share
-        return f"other work took {share:.0%} of the processors meanwhile" if share and self.was_disturbed else ""
+        if share is None:
+            return "what other work took of the processors meanwhile is not known"
+        return f"other work took {share:.0%} of the processors meanwhile" if self.was_disturbed else ""
 
     def is_good(self, plan: Plan) -> bool:
         """Whether nothing speaks for doing it again."""

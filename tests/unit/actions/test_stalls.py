@@ -52,6 +52,20 @@ def test_what_explains_a_gap_makes_no_fault(
     assert why in check.detail
 
 
+def test_what_a_machine_needs_for_a_batch_of_another_is_no_stall() -> None:
+    """The plan was made with a prediction; here is a machine that reads half as fast."""
+    plan = replace(a_plan(), batch_tokens=128)
+    alone = replace(SMOOTH, prompt_tokens=200, prefill_seconds=4.0)
+    silent = reply(8.0, 11.0, 11.1)
+    assert not has_stalled(plan, (alone, silent, SMOOTH))
+    check = longest_gap_check(plan, (alone, silent, SMOOTH), "")
+    assert (check.status, check.observed) == (CheckStatus.NOT_EVALUATED, "3.00 s")
+    assert "a batch of another's prompt in 2.6 s" in check.detail
+    longer = (alone, reply(8.0, 15.0, 15.1), SMOOTH)
+    assert has_stalled(plan, longer)
+    assert longest_gap_check(plan, longer, "").status is CheckStatus.FAIL
+
+
 def test_no_token_is_no_gap() -> None:
     assert not has_stalled(a_plan(), (reply(),))
     assert longest_gap_check(a_plan(), (reply(),), "").status is CheckStatus.NOT_EVALUATED
