@@ -13,9 +13,12 @@ from llmops.core.model import ModelSpec
 from llmops.core.verification import Check, CheckStatus
 from llmops.engines.found import Installation
 from llmops.host import FileStatus, Host
-from llmops.systemd import Confinement, UnitFile, confinement, hidden_by, shown_from
+from llmops.systemd import Confinement, UnitFile, changed_by, confinement, hidden_by, shown_from
 
 READ, ENTER, RUN = 4, 1, 1
+# Of what lies beside the weights: configuration, tokenizers of every form, templates, code. States of a training, also
+# often closed to others, are not for serving.
+_READ_BESIDE = frozenset({".json", ".jinja", ".txt", ".model", ".tiktoken", ".py"})
 CHECK = "model_readable"
 # `id` prints uid=998(vllm) gid=998(vllm) groups=998(vllm),44(video).
 _USER = re.compile(r"uid=(\d+)")
@@ -70,7 +73,7 @@ def readable_check(host: Host, installation: Installation, model: ModelSpec) -> 
 
 
 def model_paths(host: Host, model: ModelSpec) -> tuple[str, ...]:
-    """The files of a model; of a checkpoint its directory and every file in it, which its server lists and reads."""
+    """The files of a model; of a checkpoint its directory, which its server lists, and what it may read in it."""
     if model.format != "safetensors" or not model.source_paths:
         return model.source_paths
     directory = str(PurePosixPath(model.source_paths[0]).parent)
@@ -78,7 +81,7 @@ def model_paths(host: Host, model: ModelSpec) -> tuple[str, ...]:
         names = host.list_directory(directory)
     except OSError:
         names = ()
-    beside = (f"{directory}/{name}" for name in names if not name.startswith("."))
+    beside = (f"{directory}/{name}" for name in names if PurePosixPath(name).suffix in _READ_BESIDE)
     return tuple(dict.fromkeys((directory, *model.source_paths, *(path for path in beside if _is_file(host, path)))))
 
 
@@ -104,6 +107,9 @@ def obstacle(
     seen = _Seen(host, confined, account_of(host, confined), frozenset(paths))
     for path in paths:
         for place in dict.fromkeys((path, host.resolve(path))):
+            setting = changed_by(confined, place)
+            if setting is not None:
+                raise Undecided(f"{unit} shows its service another {place} than this machine has ({setting})")
             found = seen.obstacle(place, needed)
             if found is not None:
                 return found
@@ -120,10 +126,10 @@ def account_of(host: Host, confined: Confinement) -> Account:
     uid = _USER.search(said)
     if uid is not None:
         own = frozenset(int(number) for number in _GROUPS.findall(said))
-        return Account(f"the user {name}", int(uid[1]), own | groups)
+        return Account(f"the user {name}", int(uid[1]), own | groups, confined.reads_all)
     if not confined.is_dynamic:
         raise Undecided(f"{confined.unit} runs as {name}, whom this machine does not know")
-    return Account("an account of its own", None, groups)
+    return Account("an account of its own", None, groups, confined.reads_all)
 
 
 def _group(host: Host, name: str) -> int:

@@ -1,6 +1,6 @@
 """systemd: reading what it says and how it reads files, and asking it to act. No policy of llmops is in here."""
 
-from llmops.systemd.confinement import Confinement, confinement, hidden_by, shown_from
+from llmops.systemd.confinement import Confinement, changed_by, confinement, hidden_by, shown_from
 from llmops.systemd.control import (
     UnitState,
     daemon_reload,
@@ -40,6 +40,7 @@ __all__ = [
     "UnitFile",
     "UnitState",
     "assignments",
+    "changed_by",
     "command",
     "confinement",
     "daemon_reload",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -13,6 +13,8 @@ _YES = frozenset({"1", "yes", "y", "true", "t", "on"})
 _HOMES = ("/home", "/root", "/run/user")
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - named, never written to
 _FOREIGN_ROOTS = ("RootDirectory", "RootImage")
+# Directories of a service with an account of its own: systemd gives them to it at every start, wherever they lie.
+_OWN_DIRECTORIES = (("StateDirectory", "/var/lib"), ("CacheDirectory", "/var/cache"))
 # Capabilities that let root read what its mode bits keep from it (capabilities(7)).
 _READS_ALL = frozenset({"CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH"})
 # A word of a setting that colons divide: quoted pieces, escaped and plain characters; a quoted colon divides nothing.
@@ -27,7 +29,9 @@ class Confinement:
 
     `user` None is root, or with `is_dynamic` an account named like the unit. `closed` places are hidden with all that
     is bound below them (setting, path); in `emptied` ones, what is bound there is seen. `bound` are the paths that are
-    shown at their own place. `has_own_root`: another directory or image is its file system.
+    shown at their own place. At `changed` places the service sees what the machine does not, or may do what modes do
+    not say. `has_own_root`: another directory or image is its file system. `reads_all` is of an account that is not
+    root.
     """
 
     unit: str
@@ -37,8 +41,10 @@ class Confinement:
     closed: tuple[tuple[str, str], ...] = ()
     emptied: tuple[tuple[str, str], ...] = ()
     bound: tuple[str, ...] = ()
+    changed: tuple[tuple[str, str], ...] = ()
     has_own_root: bool = False
     root_reads_all: bool = True
+    reads_all: bool = False
 
 
 def confinement(unit: str, files: Sequence[UnitFile]) -> Confinement:
@@ -59,9 +65,11 @@ def confinement(unit: str, files: Sequence[UnitFile]) -> Confinement:
             *(("PrivateTmp=", path) for path in _TEMPORARY if said.has_temporary_of_its_own),
             *(("TemporaryFileSystem=", parts[0]) for parts in said.divided("TemporaryFileSystem")),
         ),
-        bound=tuple(_bound(parts for key in ("BindPaths", "BindReadOnlyPaths") for parts in said.divided(key))),
+        bound=tuple(source for source, shown in said.binds if source == shown),
+        changed=(*(("BindPaths=", shown) for source, shown in said.binds if source != shown), *said.own_directories),
         has_own_root=any(said.last(key) not in {"", "/"} for key in _FOREIGN_ROOTS),
-        root_reads_all=said.keeps_capabilities,
+        root_reads_all=said.keeps_capabilities and not said.has_users_of_its_own,
+        reads_all=said.is_given_capabilities,
     )
 
 
@@ -76,6 +84,11 @@ def hidden_by(found: Confinement, path: str) -> str | None:
     return None
 
 
+def changed_by(found: Confinement, path: str) -> str | None:
+    """The setting that shows the service something else at a path than the machine has there; None where none does."""
+    return next((setting for setting, place in found.changed if _is_below(path, place)), None)
+
+
 def shown_from(found: Confinement, path: str) -> str | None:
     """The bound place in an emptied one through which a path is seen: systemd makes the directories above it."""
     for one in found.bound:
@@ -86,14 +99,6 @@ def shown_from(found: Confinement, path: str) -> str | None:
 
 def _is_below(path: str, place: str) -> bool:
     return PurePosixPath(place) in (PurePosixPath(path), *PurePosixPath(path).parents)
-
-
-def _bound(binds: Iterable[Sequence[str]]) -> Iterator[str]:
-    """What is bound to its own place; what is bound elsewhere is seen under another name."""
-    for first, *rest in binds:
-        source = first.removeprefix("-").removeprefix("+")
-        if not rest or rest[0] in {"", source}:
-            yield source
 
 
 def _parts(word: str) -> list[str]:
@@ -133,6 +138,28 @@ class _Said:
                 yield [resolve_specifiers(part, self._unit) for part in _parts(word)]
 
     @property
+    def binds(self) -> tuple[tuple[str, str], ...]:
+        """What is bound, and where the service sees it."""
+        found = []
+        for key in ("BindPaths", "BindReadOnlyPaths"):
+            for first, *rest in self.divided(key):
+                source = first.removeprefix("-").removeprefix("+")
+                found.append((source, (rest[0] if rest else "") or source))
+        return tuple(found)
+
+    @property
+    def own_directories(self) -> Iterator[tuple[str, str]]:
+        """Only of an account that exists while the service runs: a lasting one has its modes on disk."""
+        for key, base in _OWN_DIRECTORIES if self.last("DynamicUser") in _YES else ():
+            for name, *_ in self.divided(key):
+                yield from ((f"{key}=", f"{base}/{name}"), (f"{key}=", f"{base}/private/{name}"))
+
+    @property
+    def has_users_of_its_own(self) -> bool:
+        """Then root's capabilities do not reach what belongs to others on the machine (user_namespaces(7))."""
+        return self.last("PrivateUsers") in {*_YES, "self"}
+
+    @property
     def has_temporary_of_its_own(self) -> bool:
         """DynamicUser= implies it."""
         return self.last("PrivateTmp") in {*_YES, "disconnected"} or self.last("DynamicUser") in _YES
@@ -140,12 +167,21 @@ class _Said:
     @property
     def keeps_capabilities(self) -> bool:
         """Whether root stays able to read everything; an empty CapabilityBoundingSet= leaves it nothing."""
-        kept: frozenset[str] | None = None  # all, as long as nobody says anything
+        kept = self._capabilities("CapabilityBoundingSet")  # all, as long as nobody says anything
+        return kept is None or bool(kept)
+
+    @property
+    def is_given_capabilities(self) -> bool:
+        """Whether another account than root gets what lets it read everything."""
+        return bool(self._capabilities("AmbientCapabilities")) and self.keeps_capabilities
+
+    def _capabilities(self, key: str) -> frozenset[str] | None:
+        kept: frozenset[str] | None = None
         for file in self._files:
             for one in assignments(file.text):
-                if (one.section, one.key) == ("Service", "CapabilityBoundingSet"):
+                if (one.section, one.key) == ("Service", key):
                     kept = _bounded(kept, one.value)
-        return kept is None or bool(kept)
+        return kept
 
 
 def _bounded(kept: frozenset[str] | None, value: str) -> frozenset[str]:

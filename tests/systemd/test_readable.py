@@ -28,12 +28,16 @@ SETTINGS = (
     "TemporaryFileSystem=/data\nBindReadOnlyPaths=/data/open",
     "CapabilityBoundingSet=",
     "CapabilityBoundingSet=CAP_DAC_READ_SEARCH",
+    "User=vllm\nAmbientCapabilities=CAP_DAC_READ_SEARCH",
+    "User=vllm\nAmbientCapabilities=CAP_NET_BIND_SERVICE",
+    "PrivateUsers=yes",
 )
 FILES = {
     "/data/open/m": 0o644,
     "/data/closed/m": 0o644,
     "/data/secret/m": 0o600,
     "/data/group/m": 0o640,
+    "/data/others/m": 0o600,
     "/home/me/models/m": 0o644,
     "/home/you/models/m": 0o644,
     "/var/tmp/models/m": 0o644,
@@ -69,6 +73,7 @@ def test_the_rule_says_what_the_kernel_does(new_machine: Callable[..., Machine])
     machine.path(LINK).symlink_to("/home/me/models")
     for words in (("groupadd", "shared"), ("useradd", "--system", "vllm"), ("chgrp", "shared", "/data/group/m")):
         assert machine.run(*words).exit_code == 0
+    assert machine.run("chown", "daemon", "/data/others/m").exit_code == 0
     machine.write("/opt/inside/reads.py", SCRIPT)
     asked = json.dumps([SETTINGS, [*FILES, f"{LINK}/m"]])
     answer = machine.run("/opt/llmops/bin/python3", "/opt/inside/reads.py", asked)

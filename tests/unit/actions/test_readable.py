@@ -95,7 +95,8 @@ def test_links_of_what_is_shown_are_followed(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_checkpoint_is_a_directory_that_is_listed_and_read_whole() -> None:
     host = host_with()
     host.files[f"{DIRECTORY}/tokenizer.json"] = FakeFile("{}", 0o600)
-    host.files[f"{DIRECTORY}/.gitattributes"] = FakeFile("", 0o600)
+    for unused in (".gitattributes", "optimizer.pt", "training_args.bin", "notes.md"):
+        host.files[f"{DIRECTORY}/{unused}"] = FakeFile("", 0o600)
     model = replace(a_plan().model, format="safetensors", source_paths=(WEIGHTS,))
     paths = model_paths(host, model)
     assert paths == (DIRECTORY, WEIGHTS, f"{DIRECTORY}/tokenizer.json")
@@ -121,6 +122,22 @@ def test_what_this_machine_does_not_know_is_undecided() -> None:
         found(host_with(), "User=vllm\nGroup=nowhere")
     with pytest.raises(Undecided, match="root directory"):
         found(host_with(), "RootDirectory=/srv/image")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        f"User=vllm\nTemporaryFileSystem=/srv\nBindReadOnlyPaths=/data/model:{DIRECTORY}",
+        "DynamicUser=yes\nStateDirectory=other/one\nBindPaths=/data:/srv",
+    ],
+)
+def test_what_the_service_sees_otherwise_is_undecided(settings: str) -> None:
+    with pytest.raises(Undecided, match="shows its service another"):
+        found(host_with(mode=0o600), settings)
+
+
+def test_an_account_with_the_capability_reads_everything() -> None:
+    assert found(host_with(mode=0o600), "User=vllm\nAmbientCapabilities=CAP_DAC_READ_SEARCH") is None
 
 
 def test_a_drop_in_that_only_root_reads_leaves_it_open() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llmops.render import systemd_bind
-from llmops.systemd import Confinement, UnitFile, confinement, hidden_by, shown_from
+from llmops.systemd import Confinement, UnitFile, changed_by, confinement, hidden_by, shown_from
 
 UNIT = "vllm.service"
 
@@ -78,6 +78,40 @@ def test_only_what_is_bound_into_an_emptied_place_has_directories_made_for_it() 
 )
 def test_root_without_capabilities_is_bound_by_modes(text: str, kept: bool) -> None:
     assert read(text).root_reads_all is kept
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("User=vllm", False),
+        ("User=vllm\nAmbientCapabilities=CAP_NET_BIND_SERVICE", False),
+        ("User=vllm\nAmbientCapabilities=CAP_NET_BIND_SERVICE CAP_DAC_READ_SEARCH", True),
+        ("User=vllm\nAmbientCapabilities=CAP_DAC_READ_SEARCH\nAmbientCapabilities=", False),
+        ("User=vllm\nAmbientCapabilities=CAP_DAC_READ_SEARCH\nCapabilityBoundingSet=CAP_CHOWN", False),
+    ],
+)
+def test_an_account_may_be_given_what_root_has(text: str, given: bool) -> None:
+    assert read(text).reads_all is given
+
+
+def test_roots_capabilities_end_at_a_user_namespace() -> None:
+    assert not read("PrivateUsers=yes").root_reads_all
+    assert read("PrivateUsers=identity").root_reads_all
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "setting"),
+    [
+        ("BindReadOnlyPaths=/data/m:/srv/m", "/srv/m/file", "BindPaths="),
+        ("BindReadOnlyPaths=/data/m:/srv/m", "/data/m/file", None),
+        ("BindPaths=/srv/m:/srv/m:rbind", "/srv/m/file", None),
+        ("DynamicUser=yes\nStateDirectory=llama:llm other", "/var/lib/private/llama/m", "StateDirectory="),
+        ("DynamicUser=yes\nCacheDirectory=vllm", "/var/cache/vllm/m", "CacheDirectory="),
+        ("User=vllm\nCacheDirectory=vllm", "/var/cache/vllm/m", None),
+    ],
+)
+def test_what_the_service_sees_otherwise_than_the_machine_is_told(text: str, path: str, setting: str | None) -> None:
+    assert changed_by(read(text), path) == setting
 
 
 def test_a_root_of_its_own_is_told() -> None:
