@@ -23,8 +23,7 @@ def paged_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
 
 def _share_reason(problem: Problem, plan: Plan) -> Reason:
     if plan.kv_memory_bytes is not None:
-        own = "the version's own share, or what is free where that is less: it does not start otherwise"
-    return Reason(
+        return Reason(
             "kv_memory_bytes", format_bytes(plan.kv_memory_bytes), "given: the pool of each card", (), "the user"
         )
     cards = tuple(
@@ -33,6 +32,7 @@ def _share_reason(problem: Problem, plan: Plan) -> Reason:
         if gpu.usable_bytes is not None and gpu.total_bytes is not None
     )
     given = problem.fixed.gpu_memory_utilization is not None
+    own = "the version's own share, or what is free where that is less: it does not start otherwise"
     return Reason(
         "gpu_memory_utilization",
         f"{plan.gpu_memory_utilization:g}" if plan.gpu_memory_utilization is not None else "none",
