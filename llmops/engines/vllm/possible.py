@@ -41,6 +41,7 @@ def choices(hardware: Hardware, model: ModelSpec, version: Version | None, fixed
     )
     return Choices(
         gpu_memory_utilization=share,
+        first_shares=_first_shares(hardware, version, fixed) if share is not None else (),
         cache_types=types,
         least_batch_tokens=least_batch(hardware, model, version, fixed, types),
         most_batch_tokens=own_batch(hardware, model, version, free_batch).tokens,
@@ -63,9 +64,19 @@ def _otherwise(
         )
     if share is not None and share < own and fixed.gpu_memory_utilization is None:
         holder = "other programs hold" if hardware.gpus else "its other processes and the host need"
-        yield f"the server may take {share:g} of the memory instead of {own:g}: {holder} the rest"
+        first = _first_shares(hardware, version, fixed)[:1]
+        where = f" of all {len(hardware.gpus)} cards" if first and first[0] > share else ""
+        yield f"the server may take {share:g} of the memory{where} instead of {own:g}: {holder} the rest"
     if own_cache_type(model, version) == "bf16" and old_cards(hardware) and fixed.cache_type_k is None:
         yield "these cards cannot compute in bfloat16: the server is told float16"
+
+
+def _first_shares(hardware: Hardware, version: Version | None, fixed: Fixed) -> tuple[float, ...]:
+    """What it may take of the first card, of the first two and so on; several machines give all their cards."""
+    if (fixed.nodes or 1) > 1:
+        return ()
+    taken = (replace(hardware, gpus=hardware.gpus[:count]) for count in range(1, len(hardware.gpus) + 1))
+    return tuple(startable_utilization(cards, version) for cards in taken)
 
 
 def _about_experts(asked: Division) -> Iterator[str]:
