@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from llmops import systemd
+from llmops.actions.service_account import Account, Undecided, account_of, mode_for, said_by
 from llmops.core.errors import LlmopsError, Misconfigured
 from llmops.core.model import ModelSpec
 from llmops.core.verification import Check, CheckStatus
 from llmops.engines.found import Installation
+from llmops.engines.unit import closed_file
 from llmops.host import FileStatus, Host
 from llmops.systemd import Confinement, UnitFile, changed_by, confinement, hidden_by, shown_from
 
@@ -20,19 +21,6 @@ READ, ENTER, RUN = 4, 1, 1
 # often closed to others, are not for serving.
 _READ_BESIDE = frozenset({".json", ".jinja", ".txt", ".model", ".tiktoken", ".py"})
 CHECK = "model_readable"
-# `id` prints uid=998(vllm) gid=998(vllm) groups=998(vllm),44(video).
-_USER = re.compile(r"uid=(\d+)")
-_GROUPS = re.compile(r"(?:gid=|groups=|,)(\d+)")
-
-
-@dataclass(frozen=True)
-class Account:
-    """Who a service runs as: `uid` None is a number that nobody else has, so that no file is its own."""
-
-    name: str
-    uid: int | None = None
-    groups: frozenset[int] = frozenset()
-    reads_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,10 +29,6 @@ class Obstacle:
 
     message: str
     hint: str
-
-
-class Undecided(Exception):
-    """What cannot be told: an access list, another root directory, an account that is not known here."""
 
 
 def require(host: Host, unit: str, files: Sequence[UnitFile], paths: Sequence[str], needed: int = READ) -> None:
@@ -96,7 +80,7 @@ def obstacle(
     host: Host, unit: str, files: Sequence[UnitFile], paths: Sequence[str], needed: int = READ
 ) -> Obstacle | None:
     """The first thing that keeps the service of these files from one of the paths; raise Undecided."""
-    closed = next((file.path for file in files if not file.readable), None)
+    closed = closed_file(files)
     if closed is not None:
         raise Undecided(f"{closed} is readable by root only, and may say who the service runs as")
     confined = confinement(unit, files)
@@ -114,38 +98,6 @@ def obstacle(
             if found is not None:
                 return found
     return None
-
-
-def account_of(host: Host, confined: Confinement) -> Account:
-    """The account by its numbers here; raise Undecided where this machine does not know it."""
-    name = confined.user or (PurePosixPath(confined.unit).stem.partition("@")[0] if confined.is_dynamic else "root")
-    if name in {"root", "0"}:
-        return Account("root", 0, frozenset({0}), confined.root_reads_all)
-    said = _said(host, "id", name)
-    groups = frozenset(_group(host, group) for group in confined.groups)
-    uid = _USER.search(said)
-    if uid is not None:
-        own = frozenset(int(number) for number in _GROUPS.findall(said))
-        return Account(f"the user {name}", int(uid[1]), own | groups, confined.reads_all)
-    if not confined.is_dynamic:
-        raise Undecided(f"{confined.unit} runs as {name}, whom this machine does not know")
-    return Account("an account of its own", None, groups, confined.reads_all)
-
-
-def _group(host: Host, name: str) -> int:
-    if name.isdecimal():
-        return int(name)
-    number = _said(host, "getent", "group", name).split(":")[2:3]
-    if not number:
-        raise Undecided(f"the group {name} is not known here")
-    return int(number[0])
-
-
-def _said(host: Host, *argv: str) -> str:
-    try:
-        return host.query(argv).stdout
-    except (OSError, TimeoutError) as problem:
-        raise Undecided(f"{argv[0]} cannot be asked: {problem}") from None
 
 
 @dataclass(frozen=True)
@@ -166,7 +118,7 @@ class _Seen:
                 f"move it to a place that every service sees, such as /srv/models, or let the unit show it"
                 f" (systemctl edit {unit}): ProtectHome=tmpfs and BindReadOnlyPaths={PurePosixPath(path).parent}",
             )
-        if not self._kind(path):
+        if self._status(path) is None:
             return Obstacle(f"{path} is not there", "put it back, or plan with a model that is here: --model PATH")
         for directory in self._on_the_way(path):
             if not self._may(directory, ENTER):
@@ -178,16 +130,21 @@ class _Seen:
     def _unreadable(self, path: str) -> Obstacle:
         """Of a directory that is wanted as a whole, all of it is let be read at once."""
         parent = str(PurePosixPath(path).parent)
-        whole = next((one for one in (path, parent) if one in self.wanted and self._kind(one) == "directory"), None)
+        whole = next((one for one in (path, parent) if one in self.wanted and self._is_directory(one)), None)
         return self._refused(path, "read", f"chmod a+r {path}" if whole is None else f"chmod -R a+rX {whole}")
 
-    def _kind(self, path: str) -> str | None:
+    def _status(self, path: str) -> FileStatus | None:
+        """None where nothing is there."""
         try:
-            return self.host.status(path).kind
+            return self.host.status(path)
         except FileNotFoundError:
             return None
         except OSError as problem:
             raise Undecided(f"{path}: {problem.strerror or problem}") from None
+
+    def _is_directory(self, path: str) -> bool:
+        status = self._status(path)
+        return status is not None and status.kind == "directory"
 
     def _on_the_way(self, path: str) -> Iterator[str]:
         """Outermost first; above what is bound into an emptied place systemd makes directories that let through."""
@@ -204,24 +161,16 @@ class _Seen:
     def _may(self, path: str, bit: int) -> bool:
         if self.account.reads_all:
             return True
-        try:
-            status = self.host.status(path)
-        except OSError as problem:
-            raise Undecided(f"{path}: {problem.strerror or problem}") from None
+        status = self._status(path)
+        if status is None:
+            raise Undecided(f"{path} is not there")
         bits = bit | ENTER if bit == READ and status.kind == "directory" else bit
-        if _mode_for(self.account, status) & bits == bits:
+        if mode_for(self.account, status) & bits == bits:
             return True
         self._require_no_access_list(path)
         return False
 
     def _require_no_access_list(self, path: str) -> None:
         """`ls` marks a file with an access list (setfacl) by a plus sign: then the mode does not say who may read."""
-        if _said(self.host, "ls", "-ld", "--", path).partition(" ")[0].endswith("+"):
+        if said_by(self.host, "ls", "-ld", "--", path).partition(" ")[0].endswith("+"):
             raise Undecided(f"{path} has an access list")
-
-
-def _mode_for(account: Account, status: FileStatus) -> int:
-    """The three bits that hold for this account: those of the owner, of the group or of the others, never a mix."""
-    if account.uid is not None and account.uid == status.uid:
-        return status.mode >> 6
-    return status.mode >> 3 if status.gid in account.groups else status.mode

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from llmops.actions.readable import CHECK, Undecided, model_paths, obstacle, readable_check, require
+from llmops.actions.readable import CHECK, model_paths, obstacle, readable_check, require
+from llmops.actions.service_account import Undecided
 from llmops.core.errors import Misconfigured
 from llmops.core.verification import CheckStatus
 from llmops.systemd import UnitFile
