@@ -53,10 +53,10 @@ class Choices:
 
     `cache_types` are those to try, in order (None: the policy's), `splits` too, the fewest cards first; `tried` is what
     `splits` were chosen from, `larger_splits` need more cards than there are. `most_batch_tokens` is the engine's own
-    large batch, `least_batch_tokens` what a step must hold for the server to start, `gpu_memory_utilization` the share of
-    each card that an engine takes which always takes one, and `first_shares` where it takes only the first card, the
-    first two and so on. `is_paged`: all requests take blocks of one pool that is there from the start; more of them than
-    it holds are interrupted, not refused.
+    large batch, `least_batch_tokens` what a step must hold for the server to start, `gpu_memory_utilization` the share
+    of each card that an engine takes which always takes one, and `first_shares` where it takes only the first card, the
+    first two and so on. `is_paged`: all requests take blocks of one pool that is there from the start; more of them
+    than it holds are interrupted, not refused.
     `splits_with_host`: it can be told which layers or experts stay with the processor; `spills_by_itself`: it leaves
     layers to the processor without being told; `fits_by_itself`: it fits context and layers that it is not told to the
     free memory. `warnings` say what is chosen otherwise than the engine would.
