@@ -460,10 +460,10 @@ def test_a_smaller_checkpoint_is_named_by_what_the_cache_lacks(run: Run, machine
 def test_a_crowded_card_takes_nothing_from_one_that_is_free(run: Run, machine: Machine, tmp_path: Path) -> None:
     free, crowded = ("--gpu", "A5000:24GiB:24GiB:8.6:768GB/s"), ("--gpu", "A5000:24GiB:10GiB:8.6:768GB/s")
     words = ("plan", "--engine", "vllm", "--engine-version", "0.33.0", "--ram", "64GiB", "--users", "5")
-    words = (*words, "--model", published(tmp_path, "qwen3-8b"), "--output", "json")
-    alone, both = (run(*words, *cards).envelope["data"] for cards in (free, (*free, *crowded)))
+    asked = (*words, "--model", published(tmp_path, "qwen3-8b"), "--output", "json")
+    alone, both = (run(*asked, *cards).envelope["data"] for cards in (free, (*free, *crowded)))
     for name in ("slots", "gpu_memory_utilization", "tensor_parallel", "pipeline_parallel"):
         assert alone["plan"][name] == both["plan"][name]
     assert any("of all 2 cards instead of 0.92" in line for line in both["warnings"])
-    first = run(*words, *crowded, *free)
+    first = run(*asked, *crowded, *free)
     assert first.exit_code == 4, "the engine takes the first card first"
