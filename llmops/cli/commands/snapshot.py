@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from llmops.cli.hosts import reading_host, writing_below
 from llmops.cli.options import common_options
 from llmops.cli.result import Result, Status
 from llmops.cli.session import Session
-from llmops.core.errors import LlmopsError, UsageError
+from llmops.core.errors import EngineNotAnswering, LlmopsError, UsageError
 
 if TYPE_CHECKING:
     from llmops.host import Host
@@ -90,6 +91,7 @@ def _look_at_what_was_applied(host: Host, session: Session) -> None:
 
 
 def _look_at_plan(host: Host, reference: str | None, session: Session) -> None:
+    from llmops.actions.verify import verify
     from llmops.cli.planning import file_documents, planned_for
     from llmops.cli.tuning import read_difference
 
@@ -98,3 +100,6 @@ def _look_at_plan(host: Host, reference: str | None, session: Session) -> None:
     for install_unit in (False, True):
         read_difference(host, planned, {"take_over": False, "install_unit": install_unit}, settings)
     file_documents(host, planned.engine.files(planned.plan, planned.installation, planned.in_force))
+    # So that a recording is verified against a saved plan too, where llmops has applied none.
+    with suppress(EngineNotAnswering):
+        verify(host, planned.engine, planned.installation, planned.plan, progress=session.progress, recorded=True)

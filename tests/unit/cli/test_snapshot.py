@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from llmops.cli import hosts
+from llmops.host import ProcessInfo, Response
 from llmops.host.recorded import RecordedHost
 from tests.unit.cli.conftest import Run
-from tests.unit.cli.machine import Machine
+from tests.unit.cli.machine import PROGRAM, Machine
 
 
 @pytest.fixture
@@ -55,6 +56,28 @@ def test_what_was_applied_is_recorded_too(run: Run, recorded: str) -> None:
         ran = run("verify", *place)
         assert ran.exit_code == 2
         assert "has applied no plan" in ran.stderr
+
+
+def test_a_recording_is_verified_against_a_saved_plan(
+    run: Run, machine: Machine, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """llmops has applied nothing; a server runs that does not answer yet."""
+    machine.installed = True
+    machine.__post_init__()
+    server = ProcessInfo(7, 1, PROGRAM, (PROGRAM, "-m", model, "--port", "8081"), (), 0, None)
+    monkeypatch.setattr(machine, "processes", lambda: (server,))
+
+    def get(url: str, *, timeout_seconds: float = 5.0) -> Response:
+        raise ConnectionRefusedError(f"{url}: refused")
+
+    monkeypatch.setattr(machine, "get", get)
+    directory, plan = str(tmp_path / "recording"), tmp_path / "plan.json"
+    plan.write_text(run("plan", "--model", model, "--output", "json").stdout)
+    assert run("snapshot", directory, "--model", model).exit_code == 0
+    for host in (machine, RecordedHost.load(Path(directory))):
+        monkeypatch.setattr(hosts, "build_host", lambda snapshot=None, host=host: host)
+        ran = run("verify", "--plan", str(plan), "--snapshot", directory)
+        assert (ran.exit_code, "nothing answers at http://127.0.0.1:8081" in ran.stderr) == (11, True), ran
 
 
 def test_a_damaged_recording_says_what_to_do(run: Run, recorded: str) -> None:
