@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from llmops.load.pair import Overlap, TwoRequests, two_requests
 from llmops.load.prompts import random_prompt
-from llmops.load.stream import RequestTiming, stream_one, warm_up
+from llmops.load.stream import stream_one, warm_up
 from llmops.load.swap import SwapCounters, SwapTraffic, swap_counters, swap_traffic
+from llmops.load.timings import RequestTiming
 from llmops.load.users import LONGEST_GAP_SECONDS, LoadResult, users_closed_loop
 
 __all__ = [

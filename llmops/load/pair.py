@@ -11,7 +11,8 @@ from enum import Enum
 
 from llmops.host import Host
 from llmops.load.prompts import random_prompt
-from llmops.load.stream import CHAT_PATH, RequestTiming, completion_payload, read_timings, stream_one, warm_up
+from llmops.load.stream import CHAT_PATH, completion_payload, stream_one, warm_up
+from llmops.load.timings import RequestTiming, read_timings
 
 # Shares of the shorter generation during which both produced tokens. Two slots give 0.9 and more, one slot gives 0;
 # between them a busy machine or a long prefill blurs the picture and no verdict is given.

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from llmops.core.statistics import Percentiles, percentiles, stalls
 from llmops.host import Host, StreamTimings
 from llmops.load.prompts import random_prompt
-from llmops.load.stream import CHAT_PATH, DEFAULT_TIMEOUT_SECONDS, RequestTiming, completion_payload, read_timings
+from llmops.load.stream import CHAT_PATH, DEFAULT_TIMEOUT_SECONDS, completion_payload
+from llmops.load.timings import RequestTiming, read_timings
 
 # A reader waits this long in the middle of a sentence before it looks broken.
 LONGEST_GAP_SECONDS = 2.0

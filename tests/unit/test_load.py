@@ -25,7 +25,7 @@ from llmops.load import (
     users_closed_loop,
 )
 from llmops.load.pair import judge
-from llmops.load.stream import read_timings
+from llmops.load.timings import read_timings
 
 URL = "http://127.0.0.1:8080"
 
