@@ -11,7 +11,7 @@ from llmops.core.model import ModelSpec
 EXCHANGES_PER_LAYER = 2
 _VALUE_BYTES = 2
 # The kinds of links, as people write them.
-NAMES = {"nvlink": "NVLink", "xgmi": "XGMI", "pcie": "PCIe"}
+LINK_NAMES = {"nvlink": "NVLink", "xgmi": "XGMI", "pcie": "PCIe"}
 # Links that carry an exchange faster than the cards wait for it.
 FAST = frozenset({"nvlink", "xgmi"})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmops.core.card_links import EXCHANGES_PER_LAYER, NAMES
+from llmops.core.card_links import EXCHANGES_PER_LAYER, LINK_NAMES
 from llmops.core.card_specifications import APPLE, GDDR, HBM, SHARED, specification
 from llmops.core.hardware import Bandwidth, Gpu
 from llmops.core.throughput_classes import SpeedClass, Triple, card_class
@@ -130,7 +130,7 @@ def _together(each: list[CardRates], count: int, linked: str | None) -> CardRate
         for rate in (slowest.bandwidth, slowest.operations)
     )
     low, likely, high = (EXCHANGES_PER_LAYER * seconds for seconds in LINKED_SECONDS.get(linked, EXCHANGE_SECONDS))
-    over = f" over {NAMES[linked]}" if linked else ""
+    over = f" over {LINK_NAMES[linked]}" if linked else ""
     source = f"{slowest.source}, {count} cards that share each layer{over}"
     return CardRates(bandwidth, operations, slowest.speed_class, source, (low, likely, high))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmops.core.card_links import FAST, NAMES, exchange_bytes, kind_among, links_among, slowest_rate
+from llmops.core.card_links import FAST, LINK_NAMES, exchange_bytes, kind_among, links_among, slowest_rate
 from llmops.core.hardware import Gpu
 from llmops.core.plan import NOT_COMPUTED, Plan, Reason
 from llmops.core.problem import Problem
@@ -98,7 +98,7 @@ def _exchange_reason(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
 
 
 def _kind(problem: Problem, gpus: tuple[Gpu, ...]) -> str:
-    return NAMES.get(kind_among(problem.hardware, gpus) or "", "not known")
+    return LINK_NAMES.get(kind_among(problem.hardware, gpus) or "", "not known")
 
 
 def _source(problem: Problem) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmops.cli.text.layout import faint, heading, pairs, sections, table
-from llmops.core.card_links import NAMES
+from llmops.core.card_links import LINK_NAMES
 from llmops.core.hardware import Bandwidth, CardLink, Cpu, Gpu, Hardware, Memory, Swap
 from llmops.core.notices import Notice
 from llmops.core.units import format_bytes, format_rate
@@ -110,7 +110,7 @@ def _link_rows(links: tuple[CardLink, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def _link_words(link: CardLink) -> str:
-    name = NAMES.get(link.kind or "", "how is not known")
+    name = LINK_NAMES.get(link.kind or "", "how is not known")
     rate = f"{format_rate(link.bytes_per_second)} in each direction" if link.bytes_per_second else ""
     path = f"through {link.path}" if link.path and link.kind != "nvlink" else ""
     through = "not past the host's memory" if link.peer_access is False else ""
