@@ -92,6 +92,16 @@ def test_few_users_leave_the_other_cards_alone() -> None:
     assert plan.shape.cards == 1
 
 
+@pytest.mark.parametrize("kind", ["nvlink", "pcie"])
+@pytest.mark.parametrize("each", [16, 24, 48])
+def test_more_cards_of_a_kind_never_hold_fewer_requests(kind: str, each: int) -> None:
+    busy, slots = replace(CHAT, users=400, generation_seconds=30.0), []
+    for count in range(2, 9):
+        asked = problem(linked(cards(*[each] * count), kind))
+        slots.append(size(replace(asked, workload=busy)).slots)
+    assert slots == sorted(slots)
+
+
 def test_a_model_with_experts_is_copied_only_where_that_is_asked_for() -> None:
     spec = model(**EXPERTS)
     assert all(split.data_parallel == 1 for split in splits(cards(80, 80), spec=spec))
