@@ -13,10 +13,11 @@ from llmops.actions.trial import TrialResult
 from llmops.cli.applying import applied_data, applied_text
 from llmops.cli.planning import same_words
 from llmops.cli.session import Session, wants_colour
+from llmops.cli.text.budgets import budget_text
 from llmops.cli.text.changes import checks_text, diff_text
 from llmops.cli.text.hardware import hardware_text
 from llmops.cli.text.layout import WIDTH, pairs, shell_lines, table
-from llmops.cli.text.plan import budget_text, plan_text, reasons_text, speed_text
+from llmops.cli.text.plan import plan_text, reasons_text, speed_text
 from llmops.cli.trying import trial_result
 from llmops.core.files import Change
 from llmops.core.hardware import CardLink, Gpu, Hardware
