@@ -28,5 +28,5 @@ def test_states_and_latents_are_listed_as_such() -> None:
 
 
 def test_the_page_says_whose_weights_are_not_known() -> None:
-    named = SECTION.split("That is not known")[1]
+    named = SECTION.split("is not known for")[1]
     assert set(re.findall(r"`([^`]+)`", named)) == set(RULES) - set(TRAITS) - set(ENCODERS)
