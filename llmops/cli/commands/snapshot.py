@@ -78,10 +78,12 @@ def _look(host: Host, models: tuple[str, ...], session: Session, *, bandwidth: b
 
 
 def _look_at_what_was_applied(host: Host, session: Session) -> None:
-    """What `verify` asks besides its test requests; nothing where llmops has applied nothing."""
+    """What `verify` asks besides its test requests, of the front too; nothing where llmops has applied nothing."""
+    from llmops.actions.front import verify_applied_front
     from llmops.actions.verify import verify
     from llmops.cli.saved import installed_for, plan_to_verify
 
+    verify_applied_front(host)
     try:
         plan = plan_to_verify(host, None)
     except UsageError:

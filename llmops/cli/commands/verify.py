@@ -58,7 +58,7 @@ def _verified(
     from llmops.core.documents import plan_document
     from llmops.core.verification import VerificationReport
 
-    front = verify_applied_front(host) if live else None
+    front = verify_applied_front(host)
     try:
         plan = plan_to_verify(host, plan_file)
     except UsageError:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from llmops.cli import hosts
+from llmops.core.serialization import encode
+from llmops.front import CONFIGURATION_PATH, Address, FrontServer, FrontSpec, configuration_file
 from llmops.host import ProcessInfo, Response
 from llmops.host.recorded import RecordedHost
 from tests.unit.cli.conftest import Run
 from tests.unit.cli.machine import PROGRAM, Machine
+from tests.unit.fake_machine import FakeFile
 
 
 @pytest.fixture
@@ -22,7 +26,7 @@ def recorded(run: Run, machine: Machine, model: str, tmp_path: Path, monkeypatch
     directory = str(tmp_path / "recording")
     assert run("snapshot", directory, "--model", model).exit_code == 0
 
-    def build(snapshot: str | None = None) -> object:
+    def build(snapshot: str | None = None, **_: object) -> object:
         return machine if snapshot is None else RecordedHost.load(Path(snapshot))
 
     monkeypatch.setattr(hosts, "build_host", build)
@@ -78,6 +82,32 @@ def test_a_recording_is_verified_against_a_saved_plan(
         monkeypatch.setattr(hosts, "build_host", lambda snapshot=None, host=host: host)
         ran = run("verify", "--plan", str(plan), "--snapshot", directory)
         assert (ran.exit_code, "nothing answers at http://127.0.0.1:8081" in ran.stderr) == (11, True), ran
+
+
+def test_what_is_seen_of_a_front_is_recorded(
+    run: Run, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.installed = True
+    machine.__post_init__()
+    servers = (FrontServer(Address("127.0.0.1", 8080), 2),)
+    spec = FrontSpec("llama-server", servers, Address("192.168.1.5", 8000), 3, 60.0)
+    applied = json.dumps({"schema": 1, "data": {"front": encode(spec)}})
+    machine.files["/var/lib/llmops/applied-haproxy.json"] = FakeFile(applied)
+    machine.files[CONFIGURATION_PATH] = FakeFile(configuration_file(spec).content)
+
+    def get(url: str, *, timeout_seconds: float = 5.0) -> Response:
+        raise ConnectionRefusedError(f"{url}: refused")
+
+    monkeypatch.setattr(machine, "get", get)
+    directory, said = str(tmp_path / "recording"), []
+    assert run("snapshot", directory).exit_code == 0
+    for host in (machine, RecordedHost.load(Path(directory))):
+        monkeypatch.setattr(hosts, "build_host", lambda snapshot=None, host=host: host)
+        ran = run("verify", "--snapshot", directory, "--output", "json")
+        assert ran.exit_code == 3, ran
+        said.append([(check["name"], check["status"]) for check in ran.envelope["data"]["checks"]])
+    assert said[0] == said[1]
+    assert ("front_file", "pass") in said[0]
 
 
 def test_a_damaged_recording_says_what_to_do(run: Run, recorded: str) -> None:
