@@ -23,7 +23,7 @@ def rate_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
     rates, model = problem.rates, plan.model
     prefill = rates.likely.prefill_tokens_per_second
     multiplied = prefill_parameters(model)
-    span = f"{rates.low.prefill_tokens_per_second:.4g} to {rates.high.prefill_tokens_per_second:.4g}"
+    span = f"{_plain(rates.low.prefill_tokens_per_second)} to {_plain(rates.high.prefill_tokens_per_second)}"
     return (
         Reason(
             "prefill",
@@ -41,11 +41,16 @@ def rate_reasons(problem: Problem, plan: Plan) -> tuple[Reason, ...]:
     )
 
 
+def _plain(number: float) -> str:
+    """Four digits, and no powers of ten where a small model gets tens of thousands."""
+    return f"{number:.4g}" if number < 10_000 else f"{number:.0f}"
+
+
 def _knee_reason(rates: Rates, knee: Knee) -> Reason:
     at = knee.streams or KNEE_MOST_STREAMS
-    value = f"{at} streams get {knee.total_tokens_per_second:.4g} tokens/s together"
-    more = f"and no number of them more than {knee.plateau_tokens_per_second:.4g}"
-    inputs: Inputs = (("limit", f"{knee.plateau_tokens_per_second:.4g} tokens/s"),)
+    value = f"{at} streams get {_plain(knee.total_tokens_per_second)} tokens/s together"
+    more = f"and no number of them more than {_plain(knee.plateau_tokens_per_second)}"
+    inputs: Inputs = (("limit", f"{_plain(knee.plateau_tokens_per_second)} tokens/s"),)
     if not rates.measured:
         likely = rates.likely
         inputs += (

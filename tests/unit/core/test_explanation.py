@@ -136,6 +136,14 @@ def test_the_knee_says_how_much_streams_get_together_and_how_much_there_is(name:
     assert total < most <= 1.001 * inputs(reason)["limit"]
 
 
+def test_tens_of_thousands_of_tokens_are_written_without_powers_of_ten() -> None:
+    fast = MeasuredRates(((1, 9_000.0), (2, 8_000.0)), 90_000.0)
+    _, reasons = explained(problem(cpu_host(64 * GIB), measured=fast))
+    text = reasons["knee"].value + "".join(value for _, value in reasons["knee"].inputs)
+    assert re.search(r"\d{5}", text)
+    assert "e+" not in text
+
+
 def test_prefill_can_be_recomputed() -> None:
     plan, reasons = explained(PROBLEMS["card"])
     given = inputs(reasons["prefill"])
