@@ -6,11 +6,11 @@ from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 from llmops.core.errors import Misconfigured
+from llmops.engines.addresses import EVERY_ADDRESS
 from llmops.engines.found import InForce
 from llmops.engines.unit import unit_of
 from llmops.host import Host, ProcessInfo
 
-_EVERY_ADDRESS = frozenset({"0.0.0.0", "::", "*", ""})  # noqa: S104 - recognised, never opened
 # What a name stands for that engines take for an address; sockets are listed by numbers.
 _NUMBERS = {"localhost": frozenset({"127.0.0.1", "::1"})}
 # systemd itself listens for a unit that a socket starts.
@@ -23,7 +23,7 @@ def require_port(host: Host, unit: str, in_force: InForce) -> None:
         return
     address = urlsplit(in_force.url)
     name = address.hostname or ""
-    taken = _EVERY_ADDRESS | _NUMBERS.get(name, {name})
+    taken = EVERY_ADDRESS | _NUMBERS.get(name, {name})
     holders = {one.pid for one in host.listening_sockets() if one.port == address.port and one.address in taken}
     foreign = holders - {None, _SYSTEMD, *in_force.pids}
     if not foreign:

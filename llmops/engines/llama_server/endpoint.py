@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from llmops.engines.addresses import from_here
 from llmops.engines.found import InForce
 from llmops.engines.llama_server import options
 from llmops.engines.llama_server.arguments import Argument, value_of
@@ -14,7 +15,6 @@ from llmops.engines.llama_server.options import Option
 DEFAULT_HOST = "127.0.0.1"
 # Newer builds announce another default port, so it is always written out.
 DEFAULT_PORT = "8080"
-_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1", "*": "127.0.0.1"}  # noqa: S104 - recognised, never opened
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,7 @@ def url_of(host: str, port: str, *, scheme: str = "http", prefix: str = "") -> s
     addresses = [word.strip() for word in host.split(",") if not word.strip().endswith(".sock")]
     if not addresses:
         return None
-    address = _ANY_ADDRESS.get(addresses[0], addresses[0])
-    return f"{scheme}://{f'[{address}]' if ':' in address else address}:{port}{prefix.rstrip('/')}"
+    return f"{scheme}://{from_here(addresses[0], port)}{prefix.rstrip('/')}"
 
 
 def said_value(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from llmops.engines.addresses import from_here
+
 DEFAULT_ADDRESS, DEFAULT_PORT = "127.0.0.1", 11434
 _PORTS = {"http": 80, "https": 443}  # what a scheme without a port means
-_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - recognised, never opened
 _MOST_PORT = 65_535
 
 
@@ -22,8 +23,7 @@ class Address:
     @property
     def url(self) -> str:
         """The URL to ask: an address that stands for all becomes loopback."""
-        host = _ANY_ADDRESS.get(self.host, self.host)
-        return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return f"{self.scheme}://{from_here(self.host, self.port)}"
 
 
 def read_address(value: str | None) -> Address:

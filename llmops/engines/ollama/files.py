@@ -8,6 +8,7 @@ from llmops import systemd
 from llmops.core.errors import Misconfigured
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
+from llmops.engines.addresses import with_port
 from llmops.engines.base import Contradiction, Setting
 from llmops.engines.found import FOREIGN, InForce, Installation
 from llmops.engines.inventory import Place
@@ -49,8 +50,7 @@ def replica_files(plan: Plan, installation: Installation, place: Place) -> tuple
         raise _foreign(settings, installation)
     require_usable(installation)
     require_registered(plan)
-    address = f"[{place.address}]" if ":" in place.address else place.address
-    listens = Setting("OLLAMA_HOST", f"{address}:{place.port}", environment=True)
+    listens = Setting("OLLAMA_HOST", with_port(place.address, place.port), environment=True)
     return (_drop_in((listens, *settings), installation.unit or _INSTALLED_UNIT),)
 
 

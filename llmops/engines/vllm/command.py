@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from llmops.core.errors import Misconfigured, TooOld
 from llmops.core.plan import Plan
 from llmops.core.version import Since, Timeline, Version
+from llmops.engines.addresses import from_here
 from llmops.engines.base import Setting, setting_words
 from llmops.engines.found import InForce, Installation
 from llmops.engines.unit import kept_prefix, literals, require_open
@@ -31,7 +32,6 @@ from llmops.engines.vllm.words import (
 from llmops.systemd.syntax import literal
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", "8000"
-_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - recognised, never opened
 # How long running requests may still take after SIGTERM; without the flag they are cut off at once.
 DRAIN_SECONDS = 30
 DRAIN_FLAG = Timeline(
@@ -177,8 +177,7 @@ def endpoint(said: Sequence[Argument], config: Sequence[Argument], in_force: InF
 
 def url_of(host: str, port: str) -> str:
     """The URL to reach a listener from this machine."""
-    address = _ANY_ADDRESS.get(host, host)
-    return f"http://{f'[{address}]' if ':' in address else address}:{port}"
+    return f"http://{from_here(host, port)}"
 
 
 def serve_words(command: Sequence[str]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from llmops.core.files import RenderedFile
 from llmops.core.plan import Plan
+from llmops.engines.addresses import with_port
 from llmops.engines.found import Installation
 from llmops.engines.inventory import Inventory, Machine
 
@@ -48,7 +49,7 @@ def order(
 def ray_order(plan: Plan, installation: Installation, inventory: Inventory, server: tuple[str, ...]) -> RenderedFile:
     """The cluster first, machine by machine, then the server on the first one."""
     first, *others = inventory.machines
-    meeting = f"{f'[{first.address}]' if ':' in first.address else first.address}:{inventory.ray_port}"
+    meeting = with_port(first.address, inventory.ray_port)
     join = ("ray", "start", "--block")
     head = (*join, "--head", f"--node-ip-address={first.address}", f"--port={inventory.ray_port}")
     text = [
