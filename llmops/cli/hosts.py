@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,32 +17,35 @@ if TYPE_CHECKING:
 
 # No file that llmops reads for its user is near this size; a device or a pipe without end is refused by it.
 _MOST_BYTES = 16 * 1024 * 1024
+_MOST_KEY_BYTES = 64 * 1024
+# How an environment file of a unit names it: VLLM_API_KEY, LLAMA_API_KEY, with or without "export".
+_KEY_NAME = re.compile(r"^(?:export\s+)?[A-Z_]*API_KEY\s*=\s*")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 
-def build_host(snapshot: str | None = None) -> Host:
-    """This machine, or the recording of another one."""
+def build_host(snapshot: str | None = None, api_key: str | None = None) -> Host:
+    """This machine, or the recording of another one; the key is for the servers on this machine."""
     if snapshot is None:
         from llmops.host.local import LocalHost
 
-        return LocalHost()
+        return LocalHost(api_key=api_key)
     from llmops.host.recorded import RecordedHost
 
     return RecordedHost.load(Path(snapshot))
 
 
-def build_mutable_host() -> MutableHost:
+def build_mutable_host(api_key: str | None = None) -> MutableHost:
     """This machine, with the right to change it."""
     from llmops.host.local import LocalHost
 
-    return LocalHost()
+    return LocalHost(api_key=api_key)
 
 
 @contextmanager
-def reading_host(snapshot: str | None = None) -> Iterator[Host]:
+def reading_host(snapshot: str | None = None, api_key: str | None = None) -> Iterator[Host]:
     """A host to look at; a question that a recording has no answer to is unreadable input, never a made-up answer."""
     if snapshot is None:
-        yield build_host()
+        yield build_host(api_key=api_key)
         return
     from llmops.host.recorded import NeverRecorded
 
@@ -53,12 +57,12 @@ def reading_host(snapshot: str | None = None) -> Iterator[Host]:
 
 
 @contextmanager
-def changing_host() -> Iterator[MutableHost]:
+def changing_host(api_key: str | None = None) -> Iterator[MutableHost]:
     """This machine, to be changed: signals that end the process become Interrupted, so that undo can run."""
     from llmops.host.local.signals import interruptible
 
     with interruptible():
-        yield build_mutable_host()
+        yield build_mutable_host(api_key=api_key)
 
 
 def configuration_places() -> tuple[str, ...]:
@@ -86,6 +90,18 @@ def read_input(path: str, what: str, *, hint: str, most_bytes: int = _MOST_BYTES
     if len(data) > most_bytes:
         raise UnreadableInput(f"{what} {path}: larger than {most_bytes} bytes", hint=hint)
     return text
+
+
+def read_api_key(path: str) -> str:
+    """The key in the first line of a file that holds one, alone or as NAME_API_KEY=KEY; raise UnreadableInput."""
+    hint = "write the key alone into it, or a line such as VLLM_API_KEY=..."
+    text = read_input(path, "API key file", hint=hint, most_bytes=_MOST_KEY_BYTES)
+    lines = (line.strip() for line in text.splitlines())
+    first = next((line for line in lines if line and not line.startswith("#")), "")
+    key = _KEY_NAME.sub("", first).strip("\"'")
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise UnreadableInput(f"API key file {path}: its first line is no key", hint=hint)
+    return key
 
 
 @contextmanager

@@ -41,6 +41,24 @@ def table_options(specs: tuple[OptionSpec, ...]) -> Callable[[F], F]:
     return decorate
 
 
+def api_key_option(function: F) -> F:
+    """--api-key-file FILE, kept in the session: a server with a key tells nothing of itself without it."""
+    return click.option(
+        "--api-key-file",
+        metavar="FILE",
+        expose_value=False,
+        callback=_keep_api_key,
+        help="The key of the running server, for looking at it and for test requests.",
+    )(function)
+
+
+def _keep_api_key(ctx: click.Context, _parameter: click.Parameter, path: str | None) -> None:
+    if path is not None and not ctx.resilient_parsing:
+        from llmops.cli.hosts import read_api_key
+
+        ctx.obj.api_key = read_api_key(path)
+
+
 def snapshot_option(function: F) -> F:
     """--snapshot DIR."""
     return click.option("--snapshot", metavar="DIR", help="Read this recording instead of the machine.")(function)

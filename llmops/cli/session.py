@@ -41,6 +41,7 @@ class Session:
         self.output = _wanted_output(words)
         self.verbose = bool({"-v", "--verbose"} & set(words))
         self.debug = "--debug" in words
+        self.api_key: str | None = None
         self.progress = Progress(verbose=self.verbose)
 
 

@@ -108,8 +108,9 @@ def ask_json(host: Host, url: str, part: str, unseen: Unseen) -> Any:
 def json_of(answer: Response, url: str, part: str, unseen: Unseen) -> Any:
     """The JSON of an answer, or None with the reason noted."""
     if answer.status in {401, 403}:
-        unseen.note(part, f"{url} wants an API key (HTTP {answer.status})")
-        unseen.note(KEY, f"{url} wants an API key (HTTP {answer.status})")
+        wanted = f"{url} wants an API key (HTTP {answer.status}): --api-key-file FILE gives it"
+        unseen.note(part, wanted)
+        unseen.note(KEY, wanted)
         return None
     if answer.status != 200:
         unseen.note(part, f"{url} answered HTTP {answer.status}")

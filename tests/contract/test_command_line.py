@@ -38,8 +38,8 @@ def validate(instance: object, definition: str) -> None:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     found = Machine(disk=tmp_path, installed=True)
-    monkeypatch.setattr(hosts, "build_host", lambda snapshot=None: found)
-    monkeypatch.setattr(hosts, "build_mutable_host", lambda: found)
+    monkeypatch.setattr(hosts, "build_host", lambda *_, **__: found)
+    monkeypatch.setattr(hosts, "build_mutable_host", lambda **__: found)
     monkeypatch.setattr("llmops.cli.settings.configuration_places", tuple)
     return found
 

@@ -39,8 +39,8 @@ def on_a_machine(directory: Path) -> Iterator[Machine]:
     """The command line sees a machine in memory and the files of the directory, nothing of this machine."""
     machine = Machine(disk=directory)
     with (
-        mock.patch.object(hosts, "build_host", lambda snapshot=None: machine),
-        mock.patch.object(hosts, "build_mutable_host", lambda: machine),
+        mock.patch.object(hosts, "build_host", lambda *_, **__: machine),
+        mock.patch.object(hosts, "build_mutable_host", lambda **__: machine),
         mock.patch("llmops.cli.settings.configuration_places", tuple),
     ):
         yield machine

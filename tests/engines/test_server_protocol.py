@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from llmops.engines.llama_server.help import read_help, read_version
+from llmops.host.local import LocalHost
+from llmops.load import stream_one
 from tests.engines.conftest import RunningServer, stop
 from tests.engines.http_calls import ANSWER_SECONDS, Answer, a_free_port, call, chat, stream
 
@@ -224,6 +226,11 @@ def test_api_keys_protect_all_but_health(
         assert call(f"{address}/props").status == 401
         answer = call(f"{address}/props", headers={"Authorization": "Bearer secret-one"})
         assert (answer.status, answer.document["model_alias"]) == (200, "small")
+        refused = stream_one(LocalHost(), address, "hello", 4)
+        assert (refused.status, refused.token_seconds) == (401, ())
+        host = LocalHost(api_key="secret-one")
+        assert host.get(f"{address}/props").status == 200
+        assert stream_one(host, address, "hello", 4).reply_tokens == 4
 
 
 def test_idle_server_goes_to_sleep_and_wakes(

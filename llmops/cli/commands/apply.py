@@ -9,7 +9,7 @@ import click
 from llmops.cli.fronting import require_front
 from llmops.cli.hosts import changing_host
 from llmops.cli.option_table import PLANNING
-from llmops.cli.options import applying_options, common_options, front_options, planning_options
+from llmops.cli.options import api_key_option, applying_options, common_options, front_options, planning_options
 from llmops.cli.result import Result
 from llmops.cli.session import Session
 from llmops.core.errors import UsageError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @front_options
 @applying_options
 @planning_options
+@api_key_option
 @common_options
 @click.pass_obj
 def command(
@@ -39,7 +40,7 @@ def command(
     require_front(front, listen)
     if flags["snapshot"] is not None:
         raise UsageError("a recording cannot be changed", hint="leave --snapshot out")
-    with changing_host() as host:
+    with changing_host(session.api_key) as host:
         if plan_file is not None:
             _require_alone(flags, replan=replan)
         if front is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llmops.cli.hosts import reading_host
-from llmops.cli.options import common_options, planning_options
+from llmops.cli.options import api_key_option, common_options, planning_options
 from llmops.cli.planning import planned_data, planned_for, planned_text, same_words
 from llmops.cli.result import Result, Status
 from llmops.cli.session import Session
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.command("plan")
 @click.option("--replan", is_flag=True, help="Compute afresh; do not keep what is in force.")
 @planning_options
+@api_key_option
 @common_options
 @click.pass_obj
 def command(session: Session, /, *, replan: bool, **flags: Any) -> Result:
@@ -29,7 +30,7 @@ def command(session: Session, /, *, replan: bool, **flags: Any) -> Result:
     A configuration in force that breaks no limit is kept. Save `--output json` for `llmops apply --plan FILE`.
     """
     snapshot = flags["snapshot"]
-    with reading_host(snapshot) as host:
+    with reading_host(snapshot, session.api_key) as host:
         planned, settings = planned_for(host, flags, session, live=snapshot is None, replan=replan, to_configure=False)
 
     def text() -> str:

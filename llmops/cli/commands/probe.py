@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from llmops.cli.hosts import reading_host
-from llmops.cli.options import common_options, snapshot_option
+from llmops.cli.options import api_key_option, common_options, snapshot_option
 from llmops.cli.result import Result, Status
 from llmops.cli.session import Session
 
@@ -13,6 +13,7 @@ from llmops.cli.session import Session
 @click.command("probe")
 @click.option("--bandwidth", is_flag=True, help="Also measure how fast memory is read (under 3 s).")
 @snapshot_option
+@api_key_option
 @common_options
 @click.pass_obj
 def command(session: Session, /, *, bandwidth: bool, snapshot: str | None) -> Result:
@@ -27,7 +28,7 @@ def command(session: Session, /, *, bandwidth: bool, snapshot: str | None) -> Re
     from llmops.host.one_look import OneLook
     from llmops.probe import read_hardware
 
-    with reading_host(snapshot) as host:
+    with reading_host(snapshot, session.api_key) as host:
         if bandwidth:
             session.progress("measuring memory bandwidth")
         look = OneLook(host)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llmops.cli.hosts import changing_host, reading_host
-from llmops.cli.options import applying_options, common_options, planning_options
+from llmops.cli.options import api_key_option, applying_options, common_options, planning_options
 from llmops.cli.planning import planned_data, planned_for, planned_text
 from llmops.cli.result import Result, Status, failed
 from llmops.cli.session import Session
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @click.option("--replan", is_flag=True, help="Compute afresh; do not keep what is in force.")
 @applying_options
 @planning_options
+@api_key_option
 @common_options
 @click.pass_obj
 def command(session: Session, /, *, apply: bool, trial: bool, replan: bool, **flags: Any) -> Result:
@@ -38,12 +39,12 @@ def command(session: Session, /, *, apply: bool, trial: bool, replan: bool, **fl
     if apply:
         from llmops.cli.applying import apply_planned
 
-        with changing_host() as host:
+        with changing_host(session.api_key) as host:
             return apply_planned("tune", host, session, flags, replan=replan)
     if trial:
-        with changing_host() as host:
+        with changing_host(session.api_key) as host:
             return _trial(host, session, flags, replan=replan)
-    with reading_host(flags["snapshot"]) as host:
+    with reading_host(flags["snapshot"], session.api_key) as host:
         return _show(host, session, flags, replan=replan)
 
 

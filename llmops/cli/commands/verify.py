@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llmops.cli.hosts import reading_host
-from llmops.cli.options import common_options, snapshot_option
+from llmops.cli.options import api_key_option, common_options, snapshot_option
 from llmops.cli.result import Result, Status, failed
 from llmops.cli.session import Session
 from llmops.core.errors import UsageError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.command("verify")
 @click.option("--plan", "plan_file", metavar="FILE", help="Compare with this saved plan instead of the applied one.")
 @snapshot_option
+@api_key_option
 @common_options
 @click.pass_obj
 def command(session: Session, /, *, plan_file: str | None, snapshot: str | None) -> Result:
@@ -34,7 +35,7 @@ def command(session: Session, /, *, plan_file: str | None, snapshot: str | None)
     """
     from llmops.cli.trying import problems, report_data, report_text
 
-    with reading_host(snapshot) as host:
+    with reading_host(snapshot, session.api_key) as host:
         report, rates, planned = _verified(host, session, plan_file, live=snapshot is None)
     data = {**planned, **report_data(report, rates)}
 

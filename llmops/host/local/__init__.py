@@ -24,7 +24,13 @@ from llmops.host.local import files
 
 
 class LocalHost:
-    """A MutableHost for this machine, with the rights of this process."""
+    """A MutableHost for this machine, with the rights of this process.
+
+    `api_key` goes with every request: this host asks nobody but the servers on its machine.
+    """
+
+    def __init__(self, *, api_key: str | None = None) -> None:
+        self._headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
 
     def read_text(self, path: PurePath | str) -> str:
         """The whole text file; undecodable bytes become U+FFFD."""
@@ -60,7 +66,7 @@ class LocalHost:
         """GET, redirects not followed."""
         from llmops.host.local import http
 
-        return http.get(url, timeout_seconds=timeout_seconds)
+        return http.get(url, timeout_seconds=timeout_seconds, headers=self._headers)
 
     def stream_completion(
         self, url: str, payload: Mapping[str, object], *, timeout_seconds: float = 300.0
@@ -68,13 +74,13 @@ class LocalHost:
         """POST a payload and time every event of the answer."""
         from llmops.host.local import http
 
-        return http.stream(url, payload, timeout_seconds=timeout_seconds)
+        return http.stream(url, payload, timeout_seconds=timeout_seconds, headers=self._headers)
 
     def post(self, url: str, payload: Mapping[str, object], *, timeout_seconds: float = 300.0) -> Response:
         """POST JSON, redirects not followed."""
         from llmops.host.local import http
 
-        return http.post(url, payload, timeout_seconds=timeout_seconds)
+        return http.post(url, payload, timeout_seconds=timeout_seconds, headers=self._headers)
 
     def gpus(self) -> GpuReading:
         """The cards as NVML reports them."""

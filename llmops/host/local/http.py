@@ -19,6 +19,8 @@ CONNECT_SECONDS = 5.0
 _ERROR_BODY_CHARACTERS = 400
 _GRACE_SECONDS = 1.0
 
+_NO_HEADERS: Mapping[str, str] = {}
+
 T = TypeVar("T")
 
 
@@ -27,22 +29,26 @@ def prepare() -> None:
     requests.Session().close()
 
 
-def get(url: str, *, timeout_seconds: float) -> Response:
+def get(url: str, *, timeout_seconds: float, headers: Mapping[str, str] = _NO_HEADERS) -> Response:
     """GET; ConnectionRefusedError where nobody listens, TimeoutError when the whole answer is late.
 
     Any other ConnectionError is an answer that is no HTTP, not whole or too large.
     """
-    return _plain("GET", url, None, timeout_seconds)
+    return _plain("GET", url, None, timeout_seconds, headers)
 
 
-def post(url: str, payload: Mapping[str, object], *, timeout_seconds: float) -> Response:
+def post(
+    url: str, payload: Mapping[str, object], *, timeout_seconds: float, headers: Mapping[str, str] = _NO_HEADERS
+) -> Response:
     """POST JSON; errors as in `get`."""
-    return _plain("POST", url, payload, timeout_seconds)
+    return _plain("POST", url, payload, timeout_seconds, headers)
 
 
-def stream(url: str, payload: Mapping[str, object], *, timeout_seconds: float) -> StreamTimings:
+def stream(
+    url: str, payload: Mapping[str, object], *, timeout_seconds: float, headers: Mapping[str, str] = _NO_HEADERS
+) -> StreamTimings:
     """POST JSON and note when the headers and each event came; whatever fails is told in `error`."""
-    reading = _Reading(url, time.monotonic())
+    reading = _Reading(url, headers, time.monotonic())
     try:
         _InTime(lambda: reading.read(payload, timeout_seconds)).result(timeout_seconds + _GRACE_SECONDS)
     except TimeoutError:
@@ -56,8 +62,9 @@ def stream(url: str, payload: Mapping[str, object], *, timeout_seconds: float) -
 class _Reading:
     """What one stream has shown so far; its reader may be left behind when it is late."""
 
-    def __init__(self, url: str, started: float) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], started: float) -> None:
         self.url = url
+        self.headers = headers
         self.started = started
         self.status: int | None = None
         self.headers_seconds: float | None = None
@@ -67,7 +74,10 @@ class _Reading:
     def read(self, payload: Mapping[str, object], timeout_seconds: float) -> None:
         url = self.url
         try:
-            with _session(url) as session, _open(session, "POST", url, payload, timeout_seconds) as response:
+            with (
+                _session(url, self.headers) as session,
+                _open(session, "POST", url, payload, timeout_seconds) as response,
+            ):
                 self.headers_seconds = time.monotonic() - self.started
                 self.status = response.status_code
                 self.error = _read_events(response, self.events, self.started, timeout_seconds)
@@ -138,11 +148,16 @@ def _lines(response: requests.Response) -> Iterator[str]:
             yield line.decode("utf-8", errors="replace").rstrip("\r")
 
 
-def _plain(method: str, url: str, payload: Mapping[str, object] | None, timeout_seconds: float) -> Response:
+def _plain(
+    method: str, url: str, payload: Mapping[str, object] | None, timeout_seconds: float, headers: Mapping[str, str]
+) -> Response:
     deadline = time.monotonic() + timeout_seconds
 
     def ask() -> Response:
-        with _session(url) as session, _open(session, method, url, payload, timeout_seconds) as response:
+        with (
+            _session(url, headers) as session,
+            _open(session, method, url, payload, timeout_seconds) as response,
+        ):
             return Response(response.status_code, _body(response, deadline), dict(response.headers))
 
     try:
@@ -181,8 +196,9 @@ def _body(response: requests.Response, deadline: float) -> str:
     return body.decode("utf-8", errors="replace")
 
 
-def _session(url: str) -> requests.Session:
+def _session(url: str, headers: Mapping[str, str]) -> requests.Session:
     session = requests.Session()
+    session.headers.update(headers)
     # A proxy named in the environment cannot reach our loopback; requests would ask it all the same.
     session.trust_env = not _is_loopback(url)
     return session

@@ -36,7 +36,7 @@ Run = Callable[..., Ran]
 def nothing_real(monkeypatch: pytest.MonkeyPatch) -> None:
     """No configuration file of this machine, no colour setting, and no host unless the test gives one."""
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         pytest.fail("this test reached for the machine")
 
     monkeypatch.setattr(hosts, "build_host", refuse)
@@ -60,8 +60,8 @@ def run() -> Run:
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     """An 8 GiB machine without an engine, behind every door of the command line."""
     found = Machine(disk=tmp_path)
-    monkeypatch.setattr(hosts, "build_host", lambda snapshot=None: found)
-    monkeypatch.setattr(hosts, "build_mutable_host", lambda: found)
+    monkeypatch.setattr(hosts, "build_host", lambda *_, **__: found)
+    monkeypatch.setattr(hosts, "build_mutable_host", lambda **__: found)
     return found
 
 

@@ -35,7 +35,7 @@ class WithCards(Machine):
 @pytest.fixture
 def cards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> WithCards:
     found = WithCards(disk=tmp_path)
-    monkeypatch.setattr(hosts, "build_host", lambda snapshot=None: found)
+    monkeypatch.setattr(hosts, "build_host", lambda *_, **__: found)
     return found
 
 

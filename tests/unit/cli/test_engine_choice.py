@@ -56,8 +56,8 @@ class Shared(Machine):
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Shared:
     made = Shared(disk=tmp_path, installed=True)
-    monkeypatch.setattr(hosts, "build_host", lambda: made)
-    monkeypatch.setattr(hosts, "build_mutable_host", lambda: made)
+    monkeypatch.setattr(hosts, "build_host", lambda **__: made)
+    monkeypatch.setattr(hosts, "build_mutable_host", lambda **__: made)
     monkeypatch.setattr(programs, "EMBEDDED_LIBRARY", "no_such_library_anywhere")
     return made
 
