@@ -71,7 +71,7 @@ def applied_front(host: Host) -> FrontSpec | None:
     except (UnreadableInput, ValueError) as why:
         told = why.message if isinstance(why, UnreadableInput) else str(why)
         raise UnreadableInput(
-            f"what an earlier llmops remembered of the front cannot be read here: {told}", hint=_APPLY_AGAIN
+            f"what another llmops remembered of the front cannot be read here: {told}", hint=_APPLY_AGAIN
         ) from None
 
 

@@ -339,7 +339,7 @@ def test_what_another_llmops_remembered_says_what_to_do(remembered: object) -> N
     host = machine()
     text = json.dumps({"schema": 1, "data": {"front": remembered}})
     host.files["/var/lib/llmops/applied-haproxy.json"] = FakeFile(text)
-    with pytest.raises(UnreadableInput, match="an earlier llmops remembered") as caught:
+    with pytest.raises(UnreadableInput, match="another llmops remembered") as caught:
         verify_applied_front(host)
     assert "llmops apply --front haproxy --listen" in str(caught.value.hint)
 
