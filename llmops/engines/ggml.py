@@ -60,7 +60,10 @@ def require_placeable(model: ModelSpec, hardware: Hardware, fixed: Fixed) -> Non
             hint=f"leave {named[0]} out, or describe the card with --gpu",
         )
     if fixed.cpu_expert_layers and not model.experts:
-        raise UsageError(f"{model.reference} has no experts that --n-cpu-moe could keep in main memory")
+        raise UsageError(
+            f"{model.reference} has no experts that --n-cpu-moe could keep in main memory",
+            hint="leave --n-cpu-moe out; --gpu-layers keeps whole layers there",
+        )
     cards = len(hardware.gpus)
     if fixed.tensor_split and len(fixed.tensor_split) != cards:
         raise UsageError(
