@@ -27,6 +27,7 @@ from llmops.core.plan import Fixed, Plan
 from llmops.core.problem import Problem, require_possible
 from llmops.core.sizing import fits, fits_at_the_start, size_explicit
 from llmops.core.units import format_bytes
+from llmops.core.visible_devices import deciding_variables
 from llmops.engines.base import Engine
 from llmops.engines.found import InForce, Installation
 from llmops.host import Host
@@ -104,7 +105,22 @@ def _plan_for(host: Host, request: PlanRequest, found: Subject, progress: Callab
     if planned.plan.gpu_layers is None:
         return planned
     said = tuple(f"{line}: the plan counts with what is left" for line in held)
+    said = (*said, *_chosen_in_this_shell(host, request, found))
     return replace(planned, plan=replace(planned.plan, warnings=(*planned.plan.warnings, *said)))
+
+
+def _chosen_in_this_shell(host: Host, request: PlanRequest, found: Subject) -> tuple[str, ...]:
+    """What a service needs to use the cards that were counted, where they were named for llmops alone."""
+    in_force = found.in_force
+    has_its_own = in_force.environment is not None or in_force.configured_environment is not None
+    if has_its_own or is_described(request, found.hardware):
+        return ()
+    named = deciding_variables((card.vendor for card in found.hardware.gpus), host.environment())
+    return tuple(
+        f"{name}={value} of this shell decided which cards are counted: a service does not see it, put"
+        f" Environment={name}={value} into a drop-in of its unit before it starts"
+        for name, value in named
+    )
 
 
 def _made(host: Host, request: PlanRequest, found: Subject) -> Planned:

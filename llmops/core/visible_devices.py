@@ -5,7 +5,7 @@ CUDA gives a process a single instance, however many there are (NVIDIA's MIG use
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from llmops.core.hardware import Gpu, Hardware, Observation
@@ -43,6 +43,12 @@ def _chosen(gpus: tuple[Gpu, ...], vendor: str, environment: Mapping[str, str]) 
         if variable in environment:
             return _named(gpus, environment[variable]), variable
     return gpus, ""
+
+
+def deciding_variables(vendors: Iterable[str], environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The variables of this environment that decide which cards of these vendors are used, with their values."""
+    named = (next((name for name in _VARIABLES.get(vendor, ()) if name in environment), None) for vendor in vendors)
+    return tuple((name, environment[name]) for name in dict.fromkeys(named) if name is not None)
 
 
 def _named(gpus: tuple[Gpu, ...], value: str) -> tuple[Gpu, ...]:

@@ -57,6 +57,7 @@ def test_a_plan_uses_the_cards_that_the_engine_may_use(run: Run, cards: WithCard
     assert [gpu["name"] for gpu in data["hardware"]["other_gpus"]] == ["NVIDIA hot"]
     assert data["notices"] == []
     assert not any("too hot" in line for line in data["warnings"])
+    assert any("put Environment=CUDA_VISIBLE_DEVICES=0 into a drop-in" in line for line in data["warnings"])
 
 
 def test_a_saved_probe_with_cards_that_do_not_count_is_read_again(
