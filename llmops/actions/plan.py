@@ -16,7 +16,6 @@ from llmops.actions.subject import (
     Subject,
     find_engine,
     find_subject,
-    is_described,
 )
 from llmops.actions.together import load_more, with_reason
 from llmops.core.errors import DoesNotFit, Misconfigured, NoPermission, UnreadableInput, Unsupported, UsageError
@@ -105,15 +104,15 @@ def _plan_for(host: Host, request: PlanRequest, found: Subject, progress: Callab
     if planned.plan.gpu_layers is None:
         return planned
     said = tuple(f"{line}: the plan counts with what is left" for line in held)
-    said = (*said, *_chosen_in_this_shell(host, request, found))
+    said = (*said, *_chosen_in_this_shell(host, found))
     return replace(planned, plan=replace(planned.plan, warnings=(*planned.plan.warnings, *said)))
 
 
-def _chosen_in_this_shell(host: Host, request: PlanRequest, found: Subject) -> tuple[str, ...]:
+def _chosen_in_this_shell(host: Host, found: Subject) -> tuple[str, ...]:
     """What a service needs to use the cards that were counted, where they were named for llmops alone."""
     in_force = found.in_force
     has_its_own = in_force.environment is not None or in_force.configured_environment is not None
-    if has_its_own or is_described(request, found.hardware):
+    if has_its_own or found.described:
         return ()
     named = deciding_variables((card.vendor for card in found.hardware.gpus), host.environment())
     return tuple(
@@ -136,7 +135,7 @@ def _made(host: Host, request: PlanRequest, found: Subject) -> Planned:
 
 
 def _served_slots(request: PlanRequest, found: Subject) -> int | None:
-    if found.served is None or not found.serves_the_model or is_described(request, found.hardware):
+    if found.served is None or not found.serves_the_model or found.described:
         return None
     return found.served.values.slots
 
@@ -244,12 +243,11 @@ def _keep(host: Host, request: PlanRequest, found: Subject, problem: Problem) ->
         return None
     from llmops.actions.keep import keep_applied, keep_served
 
-    described = is_described(request, found.hardware)
     applied = read_applied_plan(host, found.engine.name).plan
     if applied is not None:
         count = applied.loaded_models
         with_all = replace(problem, memory=found.memory(count), loaded_models=count)
-        return keep_applied(applied, request.fixed, with_all, described=described)
-    if found.served is None or described or not found.serves_the_model:
+        return keep_applied(applied, request.fixed, with_all, described=found.described)
+    if found.served is None or found.described or not found.serves_the_model:
         return None
     return keep_served(found.served, request.fixed, problem)

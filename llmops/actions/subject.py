@@ -58,7 +58,10 @@ class PlanRequest:
 
 @dataclass(frozen=True)
 class Subject:
-    """The engine on this machine, the models it is to serve and the hardware, before any sizing."""
+    """The engine on this machine, the models it is to serve and the hardware, before any sizing.
+
+    `described` is whether a person said what the hardware is: then what runs here says nothing of it.
+    """
 
     engine: Engine
     installation: Installation
@@ -68,6 +71,7 @@ class Subject:
     models: Models
     choice: Choice
     serves_the_model: bool = True
+    described: bool = False
 
     @property
     def model(self) -> ModelSpec:
@@ -76,7 +80,8 @@ class Subject:
 
     def memory(self, count: int) -> MemoryModel:
         """What a shape takes with so many models in memory."""
-        return memory_of(self.engine, self.hardware, self.models, self.version, count)
+        here = None if self.described or not self.serves_the_model else self.served
+        return memory_of(self.engine, self.hardware, self.models, self.version, count, served=here)
 
     @property
     def version(self) -> Version | None:
@@ -103,15 +108,17 @@ def find_subject(host: Host, request: PlanRequest) -> Subject:
     cards = not {"gpu", "no-gpu"} & set(request.options)
     hardware = request.hardware or _probed(host, installation, in_force, cards=cards)
     served = engine.served(in_force, installation) if present else None
+    hardware = request.override(hardware)
     return Subject(
         engine,
         installation,
         in_force,
         served,
-        request.override(hardware),
+        hardware,
         models,
         choice,
         serves_the_model=not request.models or any(_is_served(host, in_force, model) for model in models.chat),
+        described=_is_described(request, hardware),
     )
 
 
@@ -223,7 +230,7 @@ def absent(engine: Engine) -> Installation:
     return Installation(engine.name, ABSENT, (engine.name,), None, None, None, detail="not installed")
 
 
-def is_described(request: PlanRequest, hardware: Hardware) -> bool:
+def _is_described(request: PlanRequest, hardware: Hardware) -> bool:
     """Whether the user says himself what the machine is: it may be another one than this."""
     decisive = {"memory.total_bytes", "gpus", "cpu.physical_cores"}
     return request.hardware is not None or any(

@@ -15,6 +15,7 @@ from llmops.core.sizing import size
 from llmops.core.units import MIB, format_bytes
 from llmops.core.version import Version
 from llmops.engines.base import Engine, Models
+from llmops.engines.found import Served
 
 # Besides its file, a small model that makes embeddings takes a graph and a process: from llama.cpp's own logs.
 _COMPANION_BYTES = 256 * MIB
@@ -22,9 +23,17 @@ _COMPANION_BYTES = 256 * MIB
 _MOST_PER_CARD = 3
 
 
-def memory_of(engine: Engine, hardware: Hardware, models: Models, version: Version | None, count: int) -> MemoryModel:
-    """What a shape takes when the `count` largest models are in memory at once, whichever they are."""
-    rules = [engine.memory_model(hardware, model, version, models.draft) for model in models.chat]
+def memory_of(
+    engine: Engine,
+    hardware: Hardware,
+    models: Models,
+    version: Version | None,
+    count: int,
+    *,
+    served: Served | None = None,
+) -> MemoryModel:
+    """What a shape takes when the `count` largest models are in memory at once; `served` is what runs here now."""
+    rules = [engine.memory_model(hardware, model, version, models.draft, served) for model in models.chat]
     beside = [_companion(rules[0], size_bytes) for _, size_bytes in models.companions]
     return worst_together((*rules, *beside), count)
 

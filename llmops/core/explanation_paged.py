@@ -45,6 +45,7 @@ def _share_reason(problem: Problem, plan: Plan) -> Reason:
 def _pool_reason(plan: Plan, budget: MemoryBudget) -> Reason:
     """How many requests of the planned length the pool holds, and with which margin they are bounded."""
     held = 0.0 if budget.max_concurrency is None else budget.max_concurrency
+    seen = next((why for part, low, high, why in budget.ranges if part == "cache_bytes" and low == high), None)
     return Reason(
         f"cache pool of {budget.device}",
         f"{budget.cache_tokens} tokens, {held:.2f} requests of the planned length",
@@ -58,7 +59,7 @@ def _pool_reason(plan: Plan, budget: MemoryBudget) -> Reason:
             ("usable tokens", str(budget.usable_cache_tokens)),
             ("margin", f"{1 - plan.policy.safety_factor:.0%}"),
         ),
-        "the engine's rules of blocks and groups; the pessimistic end of every range",
+        f"the engine's rules of blocks and groups; {seen or 'the pessimistic end of every range'}",
     )
 
 

@@ -121,9 +121,17 @@ class Engine(Protocol):
     can_be_configured: bool
 
     def memory_model(
-        self, hardware: Hardware, model: ModelSpec, version: Version | None, draft: ModelSpec | None = None
+        self,
+        hardware: Hardware,
+        model: ModelSpec,
+        version: Version | None,
+        draft: ModelSpec | None = None,
+        served: Served | None = None,
     ) -> MemoryModel:
-        """What a shape takes on this machine, by the rules of this version (None: the newest known)."""
+        """What a shape takes on this machine, by the rules of this version (None: the newest known).
+
+        `served` is what serves this model here now: what it found out at its start stands for what is predicted.
+        """
         ...
 
     def choices(self, hardware: Hardware, model: ModelSpec, version: Version | None, fixed: Fixed) -> Choices:

@@ -126,11 +126,20 @@ class InForce:
 
 
 @dataclass(frozen=True)
+class ServedPool:
+    """The pages of a paged cache, each engine's, and how many tokens that is by the engine's own word."""
+
+    blocks: int
+    tokens: int
+
+
+@dataclass(frozen=True)
 class Served:
     """What an engine serves now; `context_was_chosen` when a person set the context, so it is his to keep.
 
     `request_context_tokens` is the longest request that works now (with a shared pool more than a slot's share).
     `threads` and `gpu_layers` None are the engine's own choice; `works_against` names options that no plan would have.
+    `pool` is the cache that it made at its start of what was left, where it makes one so.
     """
 
     values: Fixed
@@ -139,3 +148,4 @@ class Served:
     threads: int | None = None
     gpu_layers: int | None = None
     works_against: tuple[str, ...] = ()
+    pool: ServedPool | None = None

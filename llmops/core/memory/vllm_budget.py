@@ -5,6 +5,7 @@ requested = seen by the engine * utilization; cache = requested - weights - prof
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from llmops.core.errors import UsageError
@@ -23,6 +24,7 @@ from llmops.core.units import MIB
 # 1 to 317 MiB on AMD's MI300X; for Intel's cards no figure was found and much is taken off.
 HIDDEN_BYTES = {"cuda": (0, 620 * MIB), "rocm": (0, 320 * MIB), "xpu": (0, 1_536 * MIB)}
 UNKNOWN_CARD = "any card"
+SEEN_REASON = "the pool of the server that runs here now, less what more requests or larger steps take at most"
 POOL_REASON = "what is left of the requested share after the other parts, each at its own end"
 
 
@@ -38,14 +40,46 @@ class CardShare:
     libraries: Span
     graphs: Span
     requests: int
+    known_pool_bytes: int | None = None
+
+    def beside(self, pool_bytes: int, *, inside: bool) -> CardShare:
+        """The share of which the cache got so much: what is left over its parts' low ends bounds their high ones.
+
+        As it is where so much cannot be: then another server than this one was seen.
+        """
+        parts = (self.weights, self.activation, self.libraries, *((self.graphs,) if inside else ()))
+        least = pool_bytes + sum(low for low, _, _ in parts)
+        if least > self.requested[1]:
+            return self
+        requested = max(self.requested[0], least)
+        weights, step, rest, *captured = _bounded(parts, requested - least)
+        return replace(
+            self,
+            requested=(requested, self.requested[1]),
+            weights=weights,
+            activation=step,
+            libraries=rest,
+            graphs=captured[0] if captured else self.graphs,
+            known_pool_bytes=pool_bytes,
+        )
 
     def pool(self, *, inside: bool) -> tuple[int, int]:
         """Low and high end of what the cache gets; `inside` says whether graphs are taken off it."""
+        if self.known_pool_bytes is not None:
+            return self.known_pool_bytes, self.known_pool_bytes
         parts = (self.weights, self.activation, self.libraries, *((self.graphs,) if inside else ()))
         return (
             self.requested[0] - sum(high for _, high, _ in parts),
             self.requested[1] - sum(low for low, _, _ in parts),
         )
+
+
+def _bounded(parts: tuple[Span, ...], over: int) -> Iterator[Span]:
+    """The parts with high ends that together lie no more than `over` above the low ones, shared out in their order."""
+    for low, high, why in parts:
+        most = min(high - low, over)
+        yield low, low + most, why
+        over -= most
 
 
 @dataclass(frozen=True)
@@ -64,9 +98,25 @@ def budgets_of_cards(hardware: Hardware, model: ModelSpec, settings: VllmSetting
     found: list[MemoryBudget] = []
     for first in range(0, len(shares), settings.world):
         # Each of several engines has a pool of its own.
-        engine = shares[first : first + settings.world]
+        engine = _as_seen(shares[first : first + settings.world], model, settings)
         pool = pool_of(model, settings, engine)
         found += [_card_budget(share, settings, pool) for share in engine]
+    return tuple(found)
+
+
+def _as_seen(shares: tuple[CardShare, ...], model: ModelSpec, settings: VllmSettings) -> tuple[CardShare, ...]:
+    """The shares with the pool that a running server made, less what the step and the graphs take more than there."""
+    seen = settings.seen
+    if seen is None:
+        return shares
+    then = settings.with_limits_of(seen)
+    each, inside = cache_layout(model, settings, card_facts(shares[0].gpu)).stage_block_bytes, graphs_inside(settings)
+    found = []
+    for rank, share in enumerate(shares):
+        there = card_share(share.gpu, rank, model, then)
+        more = max(share.activation[1] - there.activation[1], 0)
+        more += max(share.graphs[1] - there.graphs[1], 0) if inside else 0
+        found.append(share.beside(seen.blocks * each[share.stage] - more, inside=inside))
     return tuple(found)
 
 
@@ -165,6 +215,7 @@ def _card_budget(share: CardShare, settings: VllmSettings, pool: Pool) -> Memory
             ("compute_bytes", *share.activation),
             ("runtime_bytes", *runtime, f"{share.libraries[2]}; {share.graphs[2]}"),
             *((("cache_bytes", low, high, POOL_REASON),) if low < high else ()),
+            *((("cache_bytes", low, high, SEEN_REASON),) if share.known_pool_bytes is not None else ()),
         ),
         cache_tokens=pool.low.tokens,
         usable_cache_tokens=pool.low.usable_tokens,

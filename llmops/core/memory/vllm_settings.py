@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmops.core.version import Version
+
+
+@dataclass(frozen=True)
+class SeenPool:
+    """Blocks of the pool of a server that runs, and its limits, the only settings in which it may be another one."""
+
+    blocks: int
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
 
 
 @dataclass(frozen=True)
@@ -18,6 +28,7 @@ class VllmSettings:
     `available_cache_bytes` are what a first boot printed for a card: `Model loading took` and `Available KV cache
     memory`; they take the place of what is computed. `async_scheduling` None is the version's own choice.
     `adapters` is whether LoRA adapters are served. `hybrid_cache` False is `--disable-hybrid-kv-cache-manager`.
+    `seen` is the pool of a server that runs here: it takes the place of a range.
     `nodes` are machines like this one that share the ranks. `data_parallel` engines each have a copy of the model but
     for its experts, a pool and `max_num_seqs` of their own; `layer_partition` is VLLM_PP_LAYER_PARTITION.
     """
@@ -48,6 +59,17 @@ class VllmSettings:
     mamba_state_dtype: str | None = None
     weights_rank_bytes: int | None = None
     available_cache_bytes: int | None = None
+    seen: SeenPool | None = None
+
+    def with_limits_of(self, seen: SeenPool) -> VllmSettings:
+        """The settings of the server that was seen."""
+        return replace(
+            self,
+            max_model_len=seen.max_model_len,
+            max_num_seqs=seen.max_num_seqs,
+            max_num_batched_tokens=seen.max_num_batched_tokens,
+            seen=None,
+        )
 
     @property
     def world(self) -> int:

@@ -42,7 +42,12 @@ class LlamaServer:
     )
 
     def memory_model(
-        self, hardware: Hardware, model: ModelSpec, version: Version | None, draft: ModelSpec | None = None
+        self,
+        hardware: Hardware,
+        model: ModelSpec,
+        version: Version | None,
+        draft: ModelSpec | None = None,
+        served: Served | None = None,
     ) -> MemoryModel:
         """The memory of a ggml server, with a draft model that it loads beside its own."""
         from llmops.engines.llama_server.memory import memory_model

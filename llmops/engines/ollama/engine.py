@@ -46,7 +46,12 @@ class Ollama:
     )
 
     def memory_model(
-        self, hardware: Hardware, model: ModelSpec, version: Version | None, draft: ModelSpec | None = None
+        self,
+        hardware: Hardware,
+        model: ModelSpec,
+        version: Version | None,
+        draft: ModelSpec | None = None,
+        served: Served | None = None,
     ) -> MemoryModel:
         """The memory of the process that serves a model; it has no option for a draft model."""
         from llmops.engines.ollama.memory import memory_model

@@ -37,12 +37,17 @@ class Vllm:
     )
 
     def memory_model(
-        self, hardware: Hardware, model: ModelSpec, version: Version | None, draft: ModelSpec | None = None
+        self,
+        hardware: Hardware,
+        model: ModelSpec,
+        version: Version | None,
+        draft: ModelSpec | None = None,
+        served: Served | None = None,
     ) -> MemoryModel:
         """The memory of each card, with the pool of its cache."""
         from llmops.engines.vllm.memory import memory_model
 
-        return memory_model(hardware, model, version, draft)
+        return memory_model(hardware, model, version, draft, served)
 
     def why_not(self, model: ModelSpec) -> str | None:
         """An architecture that its newest known release does not have."""

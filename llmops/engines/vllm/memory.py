@@ -14,23 +14,33 @@ from llmops.core.memory.vllm_settings import VllmSettings
 from llmops.core.model import ModelSpec
 from llmops.core.plan import MemoryModel, Shape
 from llmops.core.version import Version
+from llmops.engines.found import Served
 from llmops.engines.vllm.defaults import device, own_cache_type
+from llmops.engines.vllm.seen_pool import seen_pool
 
 _WORDS = {"f16": "float16", "bf16": "bfloat16", "fp8": "fp8"}
 
 
 def memory_model(
-    hardware: Hardware, model: ModelSpec, version: Version | None, draft: ModelSpec | None = None
+    hardware: Hardware,
+    model: ModelSpec,
+    version: Version | None,
+    draft: ModelSpec | None = None,
+    served: Served | None = None,
 ) -> MemoryModel:
-    """A function from a shape to the budget of each card that it uses, or of the host, by the rules of this version."""
-    served = model if draft is None else with_draft(model, draft)
+    """A function from a shape to the budget of each card that it uses, or of the host, by the rules of this version.
+
+    A shape that differs from what is `served` here now in its limits alone gets the pool that this server made.
+    """
+    loaded = model if draft is None else with_draft(model, draft)
 
     def memory(shape: Shape) -> tuple[MemoryBudget, ...]:
-        settings = vllm_settings(shape, hardware, served, version)
+        settings = vllm_settings(shape, hardware, loaded, version)
         if settings.device != "cpu" and not hardware.gpus:
-            return _unseen_cards(served, settings, shape)
-        found = budgets(hardware, served, settings)
-        return tuple(_with_needs(budget, hardware, served, settings, shape) for budget in found)
+            return _unseen_cards(loaded, settings, shape)
+        settings = replace(settings, seen=seen_pool(served, settings, hardware, loaded))
+        found = budgets(hardware, loaded, settings)
+        return tuple(_with_needs(budget, hardware, loaded, settings, shape) for budget in found)
 
     return memory
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llmops.core.plan import Fixed
 from llmops.core.version import Version
-from llmops.engines.found import InForce, Installation, Served
+from llmops.engines.found import InForce, Installation, Served, ServedPool
 from llmops.engines.vllm.arguments import waiting_of
 from llmops.engines.vllm.observe import VllmInForce
 from llmops.engines.vllm.words import Argument, amount, find
@@ -52,7 +52,20 @@ def served(in_force: InForce, installation: Installation) -> Served | None:
         context_was_chosen=chosen is not None and chosen.value not in _CHOOSES_ITSELF,
         request_context_tokens=longest,
         works_against=tuple(_against(options)),
+        pool=_pool(in_force) if version == installation.version else None,
     )
+
+
+def _pool(in_force: VllmInForce) -> ServedPool | None:
+    """Of several engines side by side the smallest; only with the tokens can it be told that the rules hold for it."""
+    if in_force.metrics is None:
+        return None
+    pools = [
+        (cache.blocks, in_force.logged_cache_tokens if cache.size_tokens is None else cache.size_tokens)
+        for cache in in_force.metrics.caches
+    ]
+    known = [ServedPool(blocks, tokens) for blocks, tokens in pools if blocks is not None and tokens is not None]
+    return min(known, key=lambda pool: pool.blocks) if known and len(known) == len(pools) else None
 
 
 def _number(options: Sequence[Argument], flag: str) -> int | None:
