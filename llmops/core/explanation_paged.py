@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmops.core.explanation_division import division_reasons
 from llmops.core.memory.budget import MemoryBudget
+from llmops.core.memory.vllm_budget import SEEN_REASON
 from llmops.core.plan import NOT_COMPUTED, Plan, Reason
 from llmops.core.problem import Problem
 from llmops.core.processors import batch_tokens
@@ -45,7 +46,7 @@ def _share_reason(problem: Problem, plan: Plan) -> Reason:
 def _pool_reason(plan: Plan, budget: MemoryBudget) -> Reason:
     """How many requests of the planned length the pool holds, and with which margin they are bounded."""
     held = 0.0 if budget.max_concurrency is None else budget.max_concurrency
-    seen = next((why for part, low, high, why in budget.ranges if part == "cache_bytes" and low == high), None)
+    was_seen = any(why == SEEN_REASON for _, _, _, why in budget.ranges)
     return Reason(
         f"cache pool of {budget.device}",
         f"{budget.cache_tokens} tokens, {held:.2f} requests of the planned length",
@@ -59,7 +60,7 @@ def _pool_reason(plan: Plan, budget: MemoryBudget) -> Reason:
             ("usable tokens", str(budget.usable_cache_tokens)),
             ("margin", f"{1 - plan.policy.safety_factor:.0%}"),
         ),
-        f"the engine's rules of blocks and groups; {seen or 'the pessimistic end of every range'}",
+        f"the engine's rules of blocks and groups; {SEEN_REASON if was_seen else 'the pessimistic end of every range'}",
     )
 
 

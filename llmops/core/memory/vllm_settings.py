@@ -28,7 +28,7 @@ class VllmSettings:
     `available_cache_bytes` are what a first boot printed for a card: `Model loading took` and `Available KV cache
     memory`; they take the place of what is computed. `async_scheduling` None is the version's own choice.
     `adapters` is whether LoRA adapters are served. `hybrid_cache` False is `--disable-hybrid-kv-cache-manager`.
-    `seen` is the pool of a server that runs here: it takes the place of a range.
+    `seen` is the pool of a server that runs here: it narrows the range.
     `nodes` are machines like this one that share the ranks. `data_parallel` engines each have a copy of the model but
     for its experts, a pool and `max_num_seqs` of their own; `layer_partition` is VLLM_PP_LAYER_PARTITION.
     """

@@ -30,7 +30,7 @@ def memory_model(
 ) -> MemoryModel:
     """A function from a shape to the budget of each card that it uses, or of the host, by the rules of this version.
 
-    A shape that differs from what is `served` here now in its limits alone gets the pool that this server made.
+    The pool that was made by what is `served` here now narrows that of shapes which differ in their limits alone.
     """
     loaded = model if draft is None else with_draft(model, draft)
 

@@ -1,4 +1,4 @@
-"""The pool of a server that runs, for plans that differ from it in their limits: it ends what is only predicted."""
+"""The pool of a server that runs, for plans that differ from it in their limits: it narrows what is only predicted."""
 
 from __future__ import annotations
 
