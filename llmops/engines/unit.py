@@ -11,6 +11,7 @@ from llmops import systemd
 from llmops.core.errors import NoPermission
 from llmops.host import Host, ProcessInfo
 from llmops.systemd import Command, UnitFile
+from llmops.systemd.confinement import HOMES, TEMPORARY
 from llmops.systemd.syntax import literal, resolve_specifiers, variables_in
 
 DROP_IN_NAME = "zz-llmops.conf"
@@ -24,7 +25,7 @@ UNIT_DIRECTORIES = (
 OWN_DIRECTORY = "/etc/llmops/"
 # What a complete unit of llmops hides from its service (ProtectHome, PrivateTmp): a model or a program below these must
 # be shown to it one by one.
-HIDDEN_PLACES = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa: S108 - nothing is written there
+HIDDEN_PLACES = tuple(f"{place}/" for place in (*HOMES, *TEMPORARY))
 _MANAGED_MARK = "# Managed by llmops."
 # Specifiers that systemd.command() resolves from the unit's name alone; others need systemd itself.
 _RESOLVED_SPECIFIERS = frozenset("%nNpitSCLETVhu")

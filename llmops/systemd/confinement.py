@@ -10,8 +10,9 @@ from pathlib import PurePosixPath
 from llmops.systemd.syntax import UnitFile, assignments, resolve_specifiers, split_words, values
 
 _YES = frozenset({"1", "yes", "y", "true", "t", "on"})
-_HOMES = ("/home", "/root", "/run/user")
-_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - named, never written to
+# What ProtectHome= and PrivateTmp= hide.
+HOMES = ("/home", "/root", "/run/user")
+TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - named, never written to
 _FOREIGN_ROOTS = ("RootDirectory", "RootImage")
 # Directories of a service with an account of its own: systemd gives them to it at every start, wherever they lie.
 _OWN_DIRECTORIES = (("StateDirectory", "/var/lib"), ("CacheDirectory", "/var/cache"))
@@ -57,12 +58,12 @@ def confinement(unit: str, files: Sequence[UnitFile]) -> Confinement:
         groups=tuple(name for name in (said.last("Group"), *said.words("SupplementaryGroups")) if name),
         is_dynamic=said.last("DynamicUser") in _YES,
         closed=(
-            *((f"ProtectHome={homes}", path) for path in _HOMES if homes in _YES),
+            *((f"ProtectHome={homes}", path) for path in HOMES if homes in _YES),
             *(("InaccessiblePaths=", path.lstrip("-+")) for path in said.words("InaccessiblePaths")),
         ),
         emptied=(
-            *(("ProtectHome=tmpfs", path) for path in _HOMES if homes == "tmpfs"),
-            *(("PrivateTmp=", path) for path in _TEMPORARY if said.has_temporary_of_its_own),
+            *(("ProtectHome=tmpfs", path) for path in HOMES if homes == "tmpfs"),
+            *(("PrivateTmp=", path) for path in TEMPORARY if said.has_temporary_of_its_own),
             *(("TemporaryFileSystem=", parts[0]) for parts in said.divided("TemporaryFileSystem")),
         ),
         bound=tuple(source for source, shown in said.binds if source == shown),
