@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+import requests
 
 from llmops.host import ListeningSocket, StreamTimings
 from llmops.host.local import LocalHost
@@ -217,6 +218,21 @@ def test_a_byte_now_and_then_holds_nobody(beginning: bytes) -> None:
     with server(say(SSE, *DRIPPING)) as url:
         assert "0.5 s" in str(HOST.stream_completion(url, {}, timeout_seconds=0.5).error)
     assert time.monotonic() - started < PROMPT_SECONDS
+
+
+def test_a_key_goes_to_no_proxy_and_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, bool]] = []
+
+    def note(session: requests.Session, _method: str, url: str, **_: object) -> None:
+        seen.append((url, session.trust_env))
+        raise requests.exceptions.ConnectionError("nothing is sent")
+
+    monkeypatch.setattr(requests.Session, "request", note)
+    address = "http://192.0.2.1:8000/props"
+    for host in (LocalHost(), LocalHost(api_key="secret")):
+        with pytest.raises(ConnectionError):
+            host.get(address)
+    assert seen == [(address, True), (address, False)]
 
 
 def test_no_proxy_for_loopback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,8 +199,9 @@ def _body(response: requests.Response, deadline: float) -> str:
 def _session(url: str, headers: Mapping[str, str]) -> requests.Session:
     session = requests.Session()
     session.headers.update(headers)
-    # A proxy named in the environment cannot reach our loopback; requests would ask it all the same.
-    session.trust_env = not _is_loopback(url)
+    # A proxy named in the environment cannot reach our loopback; requests would ask it all the same. A key is for the
+    # server alone, not for a proxy on the way, and requests would put what is in .netrc in its place.
+    session.trust_env = not headers and not _is_loopback(url)
     return session
 
 
